@@ -1,0 +1,1 @@
+"""The feature table: values, and the one speaker of SQL."""
