@@ -1,0 +1,68 @@
+"""What GitHub does by itself when branches have moved: pull requests follow, close or count as merged."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from autoforge.demo.github import git
+from autoforge.demo.github.repository import Pull, Repository, now
+
+
+def follow(repository: Repository) -> None:
+    """Bring every open pull request in step with the branches; `refs/pull/N/head` and `/merge` too."""
+    heads = git.branches(repository.path)
+    for pull in list(repository.pulls.values()):
+        if pull.state == "open":
+            repository.pulls[pull.number] = _followed(repository, pull, heads)
+
+
+def closed(pull: Pull) -> Pull:
+    return replace(pull, state="closed", closed_at=now(), updated_at=now())
+
+
+def compared(repository: Repository, pull: Pull, *, head_sha: str, base_sha: str) -> Pull:
+    """The open pull request with these tips: mergeable or not, or ended because nothing is left of it."""
+    path = repository.path
+    if not git.are_related(path, head_sha, base_sha):
+        return closed(pull)
+    git.set_ref(path, f"refs/pull/{pull.number}/head", head_sha)
+    if git.is_ancestor(path, head_sha, base_sha):
+        return _contained(repository, pull, head_sha=head_sha, base_sha=base_sha)
+    tree = git.merged_tree(path, base_sha, head_sha)
+    if tree:
+        message = f"Merge {head_sha} into {base_sha}"
+        trial = git.write_commit(path, tree, [base_sha, head_sha], message=message)
+        git.set_ref(path, f"refs/pull/{pull.number}/merge", trial)
+    return replace(pull, head_sha=head_sha, base_sha=base_sha, mergeable=tree is not None, updated_at=now())
+
+
+def _followed(repository: Repository, pull: Pull, heads: Mapping[str, str]) -> Pull:
+    if pull.head not in heads:
+        return closed(pull)
+    base = pull.base if pull.base in heads else _inherited_base(repository, pull.base, heads)
+    if base is None:
+        return closed(pull)
+    head_sha, base_sha = heads[pull.head], heads[base]
+    if (base, head_sha, base_sha) == (pull.base, pull.head_sha, pull.base_sha):
+        return pull
+    return compared(repository, replace(pull, base=base), head_sha=head_sha, base_sha=base_sha)
+
+
+def _inherited_base(repository: Repository, deleted: str, heads: Mapping[str, str]) -> str | None:
+    """Where the merged pull request of a deleted branch went, if the repository retargets."""
+    seen: set[str] = set()
+    base: str | None = deleted
+    while repository.retarget_on_base_delete and base is not None and base not in seen:
+        if base in heads:
+            return base
+        seen.add(base)
+        merged = (p for p in reversed(repository.pulls.values()) if p.head == base and p.merged)
+        base = next((pull.base for pull in merged), None)
+    return None
+
+
+def _contained(repository: Repository, pull: Pull, *, head_sha: str, base_sha: str) -> Pull:
+    """Merged when the commits have come into the base; closed when the head went back behind it."""
+    ended = replace(closed(pull), head_sha=head_sha)
+    if git.is_ancestor(repository.path, head_sha, pull.base_sha):
+        return ended
+    return replace(ended, merged_at=ended.closed_at, merge_sha=base_sha, mergeable=None)

@@ -1,0 +1,1 @@
+"""Git and the forge: worktrees, bases, commits, pushes and pull requests."""
