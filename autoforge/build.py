@@ -1,0 +1,46 @@
+"""One build: what it was started with, and how it is told to stop."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+from autoforge.attempt import AgentRun, Events
+from autoforge.events import Event
+from autoforge.project import Project
+from db.store import FeatureStore
+from git_workflow.base import Target
+from git_workflow.forge import Forge
+
+
+@dataclass(frozen=True)
+class Stop:
+    """First Ctrl-C: `draining`, start nothing new. Second, or SIGTERM: `now`, end the agents and save their work."""
+
+    draining: asyncio.Event = field(default_factory=asyncio.Event)
+    now: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+@dataclass(frozen=True)
+class Build:
+    """`publish` says whether branches and PRs leave this machine; `selected` None: every feature."""
+
+    id: str
+    project: Project
+    store: FeatureStore
+    forge: Forge | None
+    target_branch: str
+    publish: bool
+    verify: tuple[str, ...]
+    notes: tuple[str, ...]
+    selected: frozenset[int] | None
+    run_dir: Path
+    cli_path: Path
+    agent: AgentRun
+    fetch_target: Callable[[], Awaitable[Target]]
+    now: Callable[[], datetime]
+    back_off_s: Callable[[int], float]
+    show: Callable[[Event], None]
+    events: Events = field(default_factory=Events)
+    stop: Stop = field(default_factory=Stop)

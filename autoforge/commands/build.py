@@ -1,0 +1,105 @@
+"""`autoforge build`: the main job."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from autoforge.commands.context import Json, Repository, console, open_project, print_json
+
+if TYPE_CHECKING:
+    from autoforge.project import Project
+    from db.store import FeatureStore
+
+
+def build(
+    context: typer.Context,
+    auto_pr: Annotated[
+        bool, typer.Option("--auto-pr", help="Push what passed and open pull requests.")
+    ] = False,
+    draft: Annotated[
+        bool | None, typer.Option("--draft", help="Open them as drafts.", show_default=False)
+    ] = None,
+    concurrency: Annotated[
+        int | None, typer.Option(min=1, max=32, help="Agents at once.", show_default="3")
+    ] = None,
+    batch_size: Annotated[
+        int | None, typer.Option(min=1, max=3, help="Features in a branch, at most.", show_default="3")
+    ] = None,
+    feature: Annotated[
+        list[int] | None,
+        typer.Option(help="Build only this feature and what it depends on; may be repeated."),
+    ] = None,
+    max_budget: Annotated[
+        float | None,
+        typer.Option(min=0.01, help="US dollars that this build may spend.", show_default="no limit"),
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(help="The model that agents use.", show_default="the CLI's")
+    ] = None,
+    no_verify: Annotated[bool, typer.Option("--no-verify", help="Build without verify commands.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be started, and start nothing.")
+    ] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Also show what agents say.")] = False,
+    json_: Json = False,
+    repository: Repository = None,
+) -> None:
+    """Build all pending features with agents in parallel worktrees.
+
+    Ctrl-C starts nothing new and lets agents finish; a second one stops them and saves their work.
+    """
+    from autoforge import lead
+    from autoforge.project import table
+
+    flags = {
+        "concurrency": concurrency,
+        "batch_size": batch_size,
+        "limits.budget_usd": max_budget,
+        "agent.model": model,
+        "pr.draft": draft,
+    }
+    project = open_project(context, repository, flags)
+    options = lead.Options(auto_pr, no_verify, tuple(feature or ()))
+    with table(project) as store:
+        lead.check(project, store, options)
+        if dry_run:
+            _show_plan(project, store, options, as_json=json_)
+        else:
+            raise typer.Exit(_run(project, store, options, as_json=json_, verbose=verbose))
+
+
+def _run(
+    project: "Project", store: "FeatureStore", options: "object", *, as_json: bool, verbose: bool
+) -> int:
+    import asyncio
+    from datetime import datetime
+
+    from autoforge import lead, report
+    from autoforge.progress import lines, summary
+
+    assert isinstance(options, lead.Options)
+    show = lines.printer(lambda text: typer.echo(text, err=as_json), datetime.now, verbose=verbose)
+    ended = asyncio.run(lead.run(project, store, options, show, lead.Seams()))
+    if as_json:
+        print_json(report.as_json(ended))
+    else:
+        summary.show_report(console(), ended)
+    return ended.exit_code
+
+
+def _show_plan(project: "Project", store: "FeatureStore", options: "object", *, as_json: bool) -> None:
+    from autoforge import foresight, lead
+
+    assert isinstance(options, lead.Options)
+    waves = foresight.foresee(project, store, options)
+    if as_json:
+        print_json({"waves": [[foresight.as_json(step) for step in wave] for wave in waves]})
+        return
+    for number, wave in enumerate(waves, 1):
+        typer.echo(f"wave {number}:")
+        for step in wave:
+            typer.echo(f"  {step.branch}")
+            typer.echo(f"    features: {', '.join(step.features)}")
+            typer.echo(f"    based on: {step.base}")
+    if not waves:
+        typer.echo("Nothing can be started. `autoforge status` says why.")

@@ -1,0 +1,113 @@
+"""`autoforge features`: the feature table by hand."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from autoforge.commands.context import Json, Repository, console, open_project, print_json
+
+
+def app() -> typer.Typer:
+    group = typer.Typer(help="Import, add and look at features.", no_args_is_help=True, rich_markup_mode=None)
+    group.command("import")(import_)
+    group.command()(add)
+    group.command("list")(list_)
+    group.command()(show)
+    return group
+
+
+def import_(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(help="A JSON, YAML or TOML list of features.")],
+    repository: Repository = None,
+) -> None:
+    """Store all features of a file, or none when one of them is not valid."""
+    from autoforge import feature_file
+    from autoforge.project import table
+
+    project = open_project(context, repository)
+    with table(project) as store:
+        new = feature_file.read(file, {feature_file.fold(f.name): f.id for f in store.features()})
+        ids = store.add_features(new)
+    typer.echo(
+        f"Imported {len(ids)} features: #{ids[0]} to #{ids[-1]}."
+        if len(ids) > 1
+        else f"Imported feature #{ids[0]}."
+    )
+
+
+def add(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(help="What the feature is called.")],
+    description: Annotated[str, typer.Option(help="What is wanted and why.")] = "",
+    step: Annotated[list[str] | None, typer.Option(help="An acceptance step; may be repeated.")] = None,
+    category: Annotated[
+        str, typer.Option(help="Groups features; `bug` and `docs` name the kind of commit.")
+    ] = "feature",
+    priority: Annotated[
+        int | None, typer.Option(help="Lower goes first.", show_default="after all others")
+    ] = None,
+    depends_on: Annotated[
+        list[int] | None, typer.Option(help="Id of a feature that must be there first; may be repeated.")
+    ] = None,
+    verify: Annotated[
+        list[str] | None, typer.Option(help="A command that must exit 0; may be repeated.")
+    ] = None,
+    repository: Repository = None,
+) -> None:
+    """Store one feature."""
+    from autoforge.project import table
+    from db.feature import NewFeature
+
+    feature = NewFeature(
+        name=name,
+        description=description,
+        steps=tuple(step or ()),
+        category=category,
+        priority=priority,
+        verify=tuple(verify or ()),
+        existing=tuple(depends_on or ()),
+    )
+    with table(open_project(context, repository)) as store:
+        [feature_id] = store.add_features([feature])
+    typer.echo(f"Added feature #{feature_id}.")
+
+
+def list_(context: typer.Context, json_: Json = False, repository: Repository = None) -> None:
+    """Show all features with status, commit and pull request."""
+    from autoforge import report
+    from autoforge.progress import summary
+    from autoforge.project import table
+
+    with table(open_project(context, repository)) as store:
+        made = report.make(store.features(), store.batches(), cost_usd=store.spent_usd())
+    if json_:
+        print_json({"features": report.as_json(made)["features"]})
+    elif made.features:
+        summary.show_features(console(), made)
+    else:
+        typer.echo("There are no features yet. Add some: autoforge features import FILE")
+
+
+def show(
+    context: typer.Context,
+    feature: Annotated[int, typer.Argument(help="The feature's id.")],
+    json_: Json = False,
+    repository: Repository = None,
+) -> None:
+    """Show everything about one feature."""
+    import dataclasses
+
+    from autoforge import report
+    from autoforge.progress import summary
+    from autoforge.project import table
+
+    with table(open_project(context, repository)) as store:
+        wanted = store.feature(feature)
+        made = report.make(store.features(), store.batches(), cost_usd=0)
+    if json_:
+        print_json(dataclasses.asdict(wanted))
+    else:
+        for text in summary.feature_lines(wanted, made):
+            typer.echo(text)

@@ -1,0 +1,43 @@
+"""`autoforge init`: a first autoforge.toml."""
+
+from typing import Annotated
+
+import typer
+
+from autoforge.commands.context import Repository, open_project
+from autoforge.errors import UsageError
+
+TEMPLATE = """\
+# autoforge: read once at the start of a build. All keys: see "Configuration" in autoforge's README.
+{target}
+[verify]
+# Every command must exit 0 before a feature has passed.
+commands = [{commands}]
+"""
+
+
+def init(
+    context: typer.Context,
+    verify: Annotated[
+        list[str] | None, typer.Option(help="A command that shows that the project works; may be repeated.")
+    ] = None,
+    repository: Repository = None,
+) -> None:
+    """Write autoforge.toml. Changes nothing else."""
+    import json
+
+    from autoforge import settings
+    from autoforge.project import target_branch
+
+    project = open_project(context, repository)
+    path = project.folder / settings.FILE
+    if path.exists():
+        raise UsageError(f"{path} exists already; it was left as it is.")
+    target = json.dumps(target_branch(project), ensure_ascii=False)
+    commands = ", ".join(json.dumps(command, ensure_ascii=False) for command in verify or ())
+    with path.open("x", encoding="utf-8") as file:
+        file.write(TEMPLATE.format(target=f"target = {target}\n", commands=commands))
+    typer.echo(f"Wrote {path}.")
+    if not verify:
+        typer.echo("Now set `verify.commands` in it: what must succeed before a feature counts.")
+    typer.echo("Next: autoforge features import FILE, then autoforge build --auto-pr")

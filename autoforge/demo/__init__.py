@@ -1,0 +1,1 @@
+"""The demonstration: autoforge itself, between a loopback GitHub and a scripted model."""

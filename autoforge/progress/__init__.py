@@ -1,0 +1,1 @@
+"""What a person sees while a build runs and when it has ended."""

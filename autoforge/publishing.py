@@ -1,0 +1,159 @@
+"""Brings a built batch onto the remote and into one pull request, recording each step."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+
+from autoforge import pull_request
+from autoforge.build import Build
+from autoforge.events import Event, EventKind
+from autoforge.pull_request import Facts, StackEntry
+from db.feature import UNMERGED, Attempt, Batch, BatchStatus, Feature, FeatureStatus, PrStatus
+from git_workflow import diff, publish, repository
+from git_workflow.errors import GitWorkflowError, PushRejected
+from git_workflow.forge import Forge, PullRequest
+
+log = logging.getLogger("autoforge.publishing")
+
+
+async def run(build: Build, batch: Batch) -> None:
+    """Publish as far as it was asked for and is possible. What fails is recorded with its reason and can be retried."""
+    try:
+        batch = await asyncio.to_thread(_settle_empty, build, batch)
+        if build.publish and batch.status is BatchStatus.BUILT:
+            batch = await asyncio.to_thread(_push, build, batch)
+            _tell(build, batch, f"pushed {batch.branch}")
+        if build.publish and build.forge and batch.status is BatchStatus.PUSHED:
+            batch = await asyncio.to_thread(_open, build, build.forge, batch)
+            _tell(build, batch, f"pull request #{batch.pr_number} {batch.pr_url}")
+    except GitWorkflowError as error:
+        log.warning("batch=%s publish failed: %s", batch.key, error)
+        build.events.put_nowait(Event(EventKind.WARNING, batch.key, f"not published: {error}"))
+        failed = await asyncio.to_thread(build.store.batch, batch.key)
+        await asyncio.to_thread(build.store.save_batch, replace(failed, last_error=str(error)))
+
+
+def _settle_empty(build: Build, batch: Batch) -> Batch:
+    """A batch that changed nothing (it was all there already) is part of what it was based on."""
+    if batch.status is not BatchStatus.BUILT or batch.head_sha != batch.base_sha:
+        return batch
+    status = BatchStatus.FOLDED if batch.parents else BatchStatus.MERGED
+    done = replace(batch, status=status, merge_sha=batch.head_sha)
+    build.store.save_batch(done)
+    return done
+
+
+def _push(build: Build, batch: Batch) -> Batch:
+    git, remote = build.project.repo.git, build.project.remote
+    assert remote is not None
+    assert batch.head_sha is not None
+    if build.forge and (found := build.forge.find(batch.branch)) and found.state == "closed":
+        raise PushRejected(
+            f"pull request #{found.number} of {batch.branch} is {'merged' if found.merged else 'closed'}: "
+            "pushing would bring its branch back. Run `autoforge sync`."
+        )
+    if _is_join(batch):
+        assert batch.base_branch is not None
+        assert batch.base_sha is not None
+        publish.ensure_pushed(git, remote, branch=batch.base_branch, sha=batch.base_sha, known=None)
+    publish.ensure_pushed(git, remote, branch=batch.branch, sha=batch.head_sha, known=None)
+    pushed = replace(batch, status=BatchStatus.PUSHED, last_error=None)
+    build.store.save_batch(pushed)
+    return pushed
+
+
+def _is_join(batch: Batch) -> bool:
+    return bool(batch.parents) and batch.base_sha not in {parent.tip for parent in batch.parents}
+
+
+def _open(build: Build, forge: Forge, batch: Batch) -> Batch:
+    features, batches, attempts = build.store.features(), build.store.batches(), build.store.attempts()
+    mine = [f for f in features if f.id in batch.feature_ids]
+    passed = [f for f in mine if f.status is FeatureStatus.PASSED and f.batch_key == batch.key]
+    waiting = [f for f in mine if f not in passed]
+    facts = _facts(build, batch, features, batches, attempts)
+    assert batch.base_branch is not None
+    assert batch.head_sha is not None
+    pull = publish.ensure_opened(
+        forge,
+        head=batch.branch,
+        sha=batch.head_sha,
+        base=batch.base_branch,
+        title=pull_request.title(passed),
+        body=pull_request.body(batch, passed, waiting, facts),
+        draft=build.project.settings.pr.draft or facts.is_join,
+    )
+    build.store.set_pull_request(
+        batch.key, number=pull.number, url=pull.url, status=_status(pull), batch_status=BatchStatus.OPENED
+    )
+    opened = build.store.batch(batch.key)
+    build.store.save_batch(replace(opened, last_error=None))
+    _update_parents(build, forge, opened)
+    return opened
+
+
+def _status(pull: PullRequest) -> PrStatus:
+    if pull.merged:
+        return PrStatus.MERGED
+    if pull.state == "closed":
+        return PrStatus.CLOSED
+    return PrStatus.DRAFT if pull.draft else PrStatus.OPEN
+
+
+def _update_parents(build: Build, forge: Forge, batch: Batch) -> None:
+    """The parents' pull requests name their new child."""
+    features, batches, attempts = build.store.features(), build.store.batches(), build.store.attempts()
+    keys = {parent.key for parent in batch.parents}
+    for parent in batches:
+        if parent.key in keys and parent.pr_number and parent.status is BatchStatus.OPENED:
+            body = forge.get(parent.pr_number).body
+            updated = pull_request.with_stack(body, _facts(build, parent, features, batches, attempts))
+            if updated != body:
+                forge.edit(parent.pr_number, body=updated)
+
+
+def _facts(
+    build: Build,
+    batch: Batch,
+    features: Sequence[Feature],
+    batches: Sequence[Batch],
+    attempts: Sequence[Attempt],
+) -> Facts:
+    mine = [a for a in attempts if a.batch_key == batch.key]
+    costs = [a.cost_usd for a in mine if a.outcome]
+    known = [cost for cost in costs if cost is not None]
+    assert batch.base_sha is not None
+    assert batch.head_sha is not None
+    by_key = {b.key: b for b in batches}
+    children = [b for b in batches if b.status in UNMERGED and batch.key in {p.key for p in b.parents}]
+    return Facts(
+        diff=diff.read(build.project.repo.git, batch.base_sha, batch.head_sha),
+        target=build.target_branch,
+        parents=tuple(_entry(by_key[p.key], features) for p in batch.parents if p.key in by_key),
+        children=tuple(_entry(b, features) for b in children),
+        is_join=_is_join(batch),
+        cost_usd=sum(known) if len(known) == len(costs) else None,
+        minutes=sum((a.ended_at - a.started_at).total_seconds() for a in mine if a.ended_at) / 60,
+        tries=len(mine),
+    )
+
+
+def _entry(batch: Batch, features: Sequence[Feature]) -> StackEntry:
+    passed = [f for f in features if f.batch_key == batch.key and f.status is FeatureStatus.PASSED]
+    title = pull_request.title(passed) if passed else batch.branch
+    return StackEntry(batch.branch, title, batch.pr_number, batch.pr_url)
+
+
+def _tell(build: Build, batch: Batch, text: str) -> None:
+    build.events.put_nowait(Event(EventKind.STAGE, batch.key, text))
+
+
+def reachable(build: Build) -> str | None:
+    """Why nothing can be pushed, None when it can."""
+    assert build.project.remote is not None
+    return publish.reachable(build.project.repo.git, build.project.remote)
+
+
+def is_ancestor(build: Build, old: str, new: str) -> bool:
+    return repository.is_ancestor(build.project.repo.git, old, new)

@@ -1,0 +1,123 @@
+"""Where a batch starts: the target, a parent's tip, or a join of several."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice, permutations
+
+from git_workflow.command import Git
+from git_workflow.errors import GitFailed, JoinConflict
+from git_workflow.naming import join_branch
+from git_workflow.repository import is_ancestor
+
+MAX_ORDERS = 24  # of folding a join before its conflict counts as real
+
+
+@dataclass(frozen=True)
+class Tip:
+    """The head of an unmerged parent batch."""
+
+    key: str
+    branch: str
+    sha: str
+
+
+@dataclass(frozen=True)
+class Target:
+    """The branch that everything ends up in, at the commit that was fetched."""
+
+    branch: str
+    sha: str
+
+
+@dataclass(frozen=True)
+class Base:
+    """The commit a batch starts from and the branch that its PR targets. `joins`: what a join was made of."""
+
+    sha: str
+    branch: str
+    parents: tuple[Tip, ...] = ()
+    joins: tuple[str, ...] = ()
+
+    @property
+    def is_join(self) -> bool:
+        return bool(self.joins)
+
+
+def minimal(git: Git, tips: Sequence[Tip]) -> tuple[Tip, ...]:
+    """The tips that no other tip contains, in a fixed order."""
+    unique = {tip.sha: tip for tip in sorted(tips, key=lambda t: t.key, reverse=True)}
+    return tuple(
+        tip
+        for sha, tip in sorted(unique.items())
+        if not any(other != sha and is_ancestor(git, sha, other) for other in unique)
+    )
+
+
+def choose(git: Git, *, target: Target, tips: Sequence[Tip], merged: Sequence[str], prefix: str) -> Base:
+    """Decide the base from the unmerged parents' tips and the merge commits of merged dependencies.
+
+    Raises JoinConflict. A join is made without a checkout and kept on a ref of its own.
+    """
+    parents = minimal(git, tips)
+    if not parents:
+        return Base(target.sha, target.branch)
+    shas = [tip.sha for tip in parents]
+    if any(not any(is_ancestor(git, merge, sha) for sha in shas) for merge in merged):
+        shas = [*shas, target.sha]
+    if len(shas) == 1:
+        return Base(shas[0], parents[0].branch, parents)
+    branch = join_branch(prefix, shas)
+    kept = git.maybe("rev-parse", "--verify", "--quiet", join_ref(branch))
+    sha = kept or join(git, shas)
+    git.run("update-ref", join_ref(branch), sha)
+    return Base(sha, branch, parents, tuple(shas))
+
+
+def join_ref(branch: str) -> str:
+    """Keeps a join's commit alive here; an agent's resolution is stored there as well."""
+    return f"refs/autoforge/joins/{branch.rsplit('/', 1)[-1]}"
+
+
+def join(git: Git, shas: Sequence[str]) -> str:
+    """Merge commits pairwise; the same commits give the same join. Raises JoinConflict."""
+    date = max(git.lines("show", "--no-patch", "--format=%ct", *shas), key=int)
+    conflict: JoinConflict | None = None
+    for order in islice(permutations(shas), MAX_ORDERS):
+        try:
+            return _fold(git, order, date)
+        except JoinConflict as error:
+            conflict = conflict or error
+    assert conflict is not None
+    raise conflict
+
+
+def _fold(git: Git, order: Sequence[str], date: str) -> str:
+    left = order[0]
+    for right in order[1:]:
+        tree = merge_tree(git, left, right)
+        left = commit_tree(git, tree, (left, right), "Join of the branches that a batch is built on", date)
+    return left
+
+
+def merge_tree(git: Git, left: str, right: str) -> str:
+    """The tree of a merge, made without a checkout. Raises JoinConflict with the paths."""
+    args = ("merge-tree", "--write-tree", "--name-only", "--no-messages", left, right)
+    code, out, err = git.attempt(*args)
+    if code == 0:
+        return out.split("\n")[0]
+    if code != 1:
+        raise GitFailed(args, code, err or out)
+    paths = [line for line in out.split("\n")[1:] if line]
+    raise JoinConflict(
+        f"{left[:10]} and {right[:10]} change the same lines of {', '.join(paths[:5])}",
+        tips=(left, right),
+        paths=paths,
+    )
+
+
+def commit_tree(git: Git, tree: str, parents: Sequence[str], message: str, date: str) -> str:
+    """A commit with a fixed identity; `date` in seconds since the epoch."""
+    who = {"NAME": "autoforge", "EMAIL": "autoforge@localhost", "DATE": f"{date} +0000"}
+    env = {f"GIT_{role}_{part}": value for role in ("AUTHOR", "COMMITTER") for part, value in who.items()}
+    flags = [flag for parent in parents for flag in ("-p", parent)]
+    return git.with_env(**env).run("commit-tree", tree, *flags, "-m", message)
