@@ -20,7 +20,7 @@ _KINDS = (
     (str, "text"),
     (list, "a list"),
     (dict, "an object"),
-    (type(None), "empty"),
+    (type(None), "nothing"),
 )
 
 
