@@ -45,7 +45,7 @@ def reserve(
     """
     if key in budget.reserved:
         raise ValueError(f"{key} has a reservation already")
-    grant_usd = min(cap_usd, budget.left_usd - turn_usd)
+    grant_usd = min(budget.left_usd - turn_usd, cap_usd)  # in this order NaN is kept, and refused below
     if not (grant_usd > 0 and grant_usd >= min(minimum_usd, cap_usd)):
         return None
     return replace(budget, reserved={**budget.reserved, key: grant_usd + turn_usd}), grant_usd

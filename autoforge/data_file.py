@@ -46,7 +46,8 @@ def parse(path: Path) -> object:
     except yaml.MarkedYAMLError as error:
         raise UsageError(f"{path.name} is not valid YAML: {_place(error)}.") from error
     except (yaml.YAMLError, ValueError, OverflowError) as error:
-        raise UsageError(f"{path.name} is not valid {language}: {str(error)[:300]}.") from error
+        what = " ".join(str(error).split())[:300]
+        raise UsageError(f"{path.name} is not valid {language}: {what}.") from error
 
 
 def describe(value: object) -> str:

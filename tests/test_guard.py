@@ -1,17 +1,14 @@
-"""The guard as tables: what an agent may do, what it may not, and that no dress makes a refused command pass."""
+"""The guard as tables: what an agent may do and what it may not."""
 
 import subprocess
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from autoforge.agent.guard import Policy, decide, decide_command
 
 
-@pytest.fixture(scope="module")
-def policy(tmp_path_factory: pytest.TempPathFactory) -> Policy:
-    base = tmp_path_factory.mktemp("guard").resolve()
+def furnished(base: Path) -> Policy:
+    """A worktree with protected files and links that lead out, another beside it, a home with a key."""
     root, tmp, home = base / "app.worktrees" / "one", base / "tmp", base / "home"
     for folder in (
         root / "src" / "deep",
@@ -29,6 +26,11 @@ def policy(tmp_path_factory: pytest.TempPathFactory) -> Policy:
     (root / "escape").symlink_to(base)
     (root / "config").symlink_to(root / ".claude")
     return Policy(root=root, tmp=tmp, branch="autoforge/one", home=home)
+
+
+@pytest.fixture(scope="module")
+def policy(tmp_path_factory: pytest.TempPathFactory) -> Policy:
+    return furnished(tmp_path_factory.mktemp("guard").resolve())
 
 
 ALLOWED = r"""
@@ -562,60 +564,3 @@ def test_reading_stays_away_from_credentials(
         for key, value in given_input.items()
     }
     assert (decide(policy, tool, filled) is None) is allowed
-
-
-def quoted(text: str) -> str:
-    return "'" + text.replace("'", "'\\''") + "'"
-
-
-DRESSES = {
-    "sh -c": lambda c: f"sh -c {quoted(c)}",
-    "bash -lc": lambda c: f"bash -lc {quoted(c)}",
-    "eval": lambda c: f"eval {quoted(c)}",
-    "parentheses": lambda c: f"({c}\n)",
-    "braces": lambda c: f"{{ {c}\n}}",
-    "newlines": lambda c: f"\n\n  {c}\n",
-    "before": lambda c: f"{c}\ntrue",
-    "and": lambda c: f"true &&\n{c}",
-    "pipe": lambda c: f"true | {c}",
-    "substitution": lambda c: f'echo "$({c}\n)"',
-    "if": lambda c: f"if true; then\n{c}\nfi",
-    "loop": lambda c: f"for i in 1 2; do\n{c}\ndone",
-    "function": lambda c: f"f() {{\n{c}\n}}; f",
-    "here-document": lambda c: f"bash <<'_END_'\n{c}\n_END_",
-    "background": lambda c: f"{c} &",
-    "assignment": lambda c: f"X=1 sh -c {quoted(c)}",
-    "timeout": lambda c: f"timeout 9 bash -c {quoted(c)}",
-    "env": lambda c: f"env X=1 bash -c {quoted(c)}",
-    "find": lambda c: f"find . -exec sh -c {quoted(c)} \\;",
-}  # fmt: skip
-
-
-@given(
-    command=st.sampled_from(DENIED),
-    dresses=st.lists(st.sampled_from(sorted(DRESSES)), min_size=1, max_size=3),
-)
-def test_no_dress_makes_a_denied_command_pass(policy: Policy, command: str, dresses: list[str]) -> None:
-    dressed = command
-    for name in dresses:
-        dressed = DRESSES[name](dressed)
-    assert decide_command(policy, dressed) is not None
-
-
-@given(name=st.sampled_from(["git", "sudo", "pkill", "gh"]), noise=st.data())
-def test_no_quoting_hides_a_name(policy: Policy, name: str, noise: st.DataObject) -> None:
-    marks = st.sampled_from(
-        ["{}", "'{}'", '"{}"', "\\{}", "$'{}'", '$"{}"', "''{}", '{}""', "\\\n{}", "{}\\\n"]
-    )
-    spelled = "".join(noise.draw(marks).format(letter) for letter in name)
-    assert decide_command(policy, f"{spelled} push") is not None
-
-
-def spelled_by_bash(word: str) -> str:
-    return subprocess.run(
-        ["bash", "-c", f"printf %s {word}"], capture_output=True, text=True, check=True
-    ).stdout
-
-
-def test_the_noise_is_noise_to_bash_as_well() -> None:
-    assert spelled_by_bash("'g'\"i\"\\\n$'t'\\p''") == "gitp"

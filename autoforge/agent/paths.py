@@ -18,7 +18,7 @@ PROTECTED = (
     ".travis.yml", ".drone.yml", ".woodpecker.yml", ".woodpecker/**", ".forgejo/workflows/**", ".gitea/workflows/**",
     "azure-pipelines.yml", "bitbucket-pipelines.yml", "appveyor.yml", ".appveyor.yml", ".cirrus.yml", "jenkinsfile",
 )  # fmt: skip
-"""Patterns relative to the worktree, lower case: what steers the build, its checks and the agent itself."""
+"""Patterns relative to the worktree, whatever their case: what steers the build, its checks and the agent itself."""
 
 SECRETS = (
     ".ssh", ".aws", ".gnupg", ".azure", ".kube", ".docker", ".netrc", ".npmrc", ".pypirc", ".git-credentials",
@@ -51,7 +51,7 @@ class Denied(Exception):
 
 @dataclass(frozen=True)
 class Policy:
-    """Where an agent works; `root` and `tmp` are resolved, `protected` relative to root and in lower case."""
+    """Where an agent works; `root` and `tmp` are resolved, `protected` are patterns relative to root."""
 
     root: Path
     tmp: Path
@@ -133,10 +133,11 @@ def _check_protected(policy: Policy, path: Path, text: str, *, removes: bool) ->
         return
     name = str(path.relative_to(root)).lower()
     for pattern in policy.protected:
-        base = pattern.removesuffix("/**")
+        plain = pattern.removesuffix("/**")
+        base = plain.lower()
         below = pattern.endswith("/**") and name.startswith(f"{base}/")
-        holds = removes and (name == "." or base.startswith(f"{name}/")) and (root / base).exists()
-        if below or holds or name == base or fnmatchcase(name, pattern):
+        holds = removes and (name == "." or base.startswith(f"{name}/")) and (root / plain).exists()
+        if below or holds or name == base or fnmatchcase(name, pattern.lower()):
             raise Denied(
                 f"{text} is or holds {base}, which steers the build and its checks, so it is protected. "
                 "Leave it as it is; if the feature needs it changed, say so in your summary."

@@ -116,7 +116,8 @@ def _check_gaps(root: Node, text: bytes) -> None:
             and parent != "simple_expansion"
             and re.match(rb"[\w{(@*#?!$-]", text[node.end_byte :])
         )
-        if b"\\" in gap or cut_off or (not node.is_named and (own.startswith(b"\\") or parent == "command")):
+        glued = not node.is_named and (parent == "command" or (node.type == "$" and own != b"$"))
+        if b"\\" in gap or cut_off or glued:
             raise Unreadable(
                 "It joins quotes, `$` or escapes in a way that cannot be read: put whole words in quotes."
             )

@@ -88,21 +88,24 @@ def _text(node: Node, source: Source) -> str:
             name = raw.removeprefix("$").removeprefix("{").removesuffix("}")
             return OWN_PID if name == "!" else source.values.get(name, UNKNOWN)
         case kind if kind in PLAIN or not node.is_named:
-            if re.search(r"(?<!\\)\s", raw):
-                raise Unreadable("It holds braces that cannot be read: put them in quotes.")
-            return re.sub(r"\\(.)", r"\1", raw, flags=re.S)
+            return _unescaped(raw)
     return UNKNOWN
+
+
+def _unescaped(raw: str) -> str:
+    if re.search(r"(?<!\\)\s", raw):
+        raise Unreadable("It holds braces or quotes that cannot be read: put whole words in quotes.")
+    return re.sub(r"\\(.)", r"\1", raw, flags=re.S)
 
 
 def _spliced(node: Node, source: Source, *, quoted: bool) -> str:
     """The children's text with what stands between them."""
     edge = 1 if quoted else 0
     at, end, out = node.start_byte + edge, node.end_byte - edge, ""
-    escapes = r'\\(["$`\\])' if quoted else r"\\(.)"
     inner = [child for child in node.children if child.type not in ("string_content", '"')]
     for child in [*inner, None]:
         gap = source.text[at : child.start_byte if child else end].decode()
-        out += re.sub(escapes, r"\1", gap)
+        out += re.sub(r'\\(["$`\\])', r"\1", gap) if quoted else _unescaped(gap)
         if child:
             translated = (
                 child.type == "$" and child.next_sibling is not None and child.next_sibling.type == "string"
