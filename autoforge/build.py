@@ -5,13 +5,21 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
+from typing import Protocol
 
 from autoforge.attempt import AgentRun, Events
+from autoforge.budget import Pause
 from autoforge.events import Event
 from autoforge.project import Project
 from db.store import FeatureStore
 from git_workflow.base import Target
 from git_workflow.forge import Forge
+
+
+class PauseUntil(Protocol):
+    """`budget.pause_until`, or what a test puts in its place."""
+
+    def __call__(self, now: datetime, *, resets_at: datetime | None, tries: int) -> Pause: ...
 
 
 @dataclass(frozen=True)
@@ -41,6 +49,7 @@ class Build:
     fetch_target: Callable[[], Awaitable[Target]]
     now: Callable[[], datetime]
     back_off_s: Callable[[int], float]
+    pause_until: PauseUntil
     show: Callable[[Event], None]
     events: Events = field(default_factory=Events)
     stop: Stop = field(default_factory=Stop)

@@ -12,8 +12,8 @@ from pathlib import Path
 from autoforge import lane, lock, log, orchestrator, preflight, project, publishing, report
 from autoforge.agent import session
 from autoforge.attempt import AgentRun
-from autoforge.budget import Budget, back_off_s
-from autoforge.build import Build, Stop
+from autoforge.budget import Budget, back_off_s, pause_until
+from autoforge.build import Build, PauseUntil, Stop
 from autoforge.environment import marker
 from autoforge.errors import UsageError
 from autoforge.events import Event, EventKind
@@ -45,6 +45,7 @@ class Seams:
     agent: AgentRun = session.run
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     back_off_s: Callable[[int], float] = back_off_s
+    pause_until: PauseUntil = pause_until
 
 
 def new_build_id() -> str:
@@ -99,6 +100,7 @@ def _make(
         fetch_target=preflight.TargetFetcher(project_, branch),
         now=seams.now,
         back_off_s=seams.back_off_s,
+        pause_until=seams.pause_until,
         show=show,
     )
 

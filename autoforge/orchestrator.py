@@ -7,7 +7,7 @@ from typing import Any
 
 from autoforge import lane, publishing
 from autoforge.attempt import Outcome
-from autoforge.budget import Budget, Pause, pause_until, settle
+from autoforge.budget import Budget, Pause, settle
 from autoforge.build import Build
 from autoforge.events import Event, EventKind
 from autoforge.lane import Start
@@ -115,7 +115,7 @@ def _react(build: Build, state: State, batch: Batch, outcome: Outcome) -> None:
     result, reason = outcome.ended.result, outcome.ended.reason
     state.limited = state.limited + 1 if result is Result.LIMITED else 0
     if result is Result.LIMITED:
-        state.pause = pause_until(build.now(), resets_at=outcome.resets_at, tries=state.limited)
+        state.pause = build.pause_until(build.now(), resets_at=outcome.resets_at, tries=state.limited)
         text = f"paused until {state.pause.until:%Y-%m-%d %H:%M:%S} UTC: {reason}"
         build.events.put_nowait(Event(EventKind.WARNING, "", text))
     elif result is Result.UNAVAILABLE:

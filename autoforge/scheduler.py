@@ -21,9 +21,7 @@ class Schedule:
     """What can start and what cannot. All ids are feature ids; a dependency on an unknown id is in `blocked` too."""
 
     ready: tuple[int, ...]  # best first
-    blocked: Mapping[
-        int, tuple[int, ...]
-    ]  # pending feature -> its direct dependencies that cannot be built on
+    blocked: Mapping[int, tuple[int, ...]]  # pending feature -> the direct dependencies that it waits for
     missing: Mapping[int, tuple[int, ...]]  # pending feature -> its dependencies that do not exist
     cycles: tuple[tuple[int, ...], ...]  # each member depends on the next, the last on the first
     scores: Mapping[int, Score]  # pending feature -> (-unblocks, depth, priority, id): the lowest goes first

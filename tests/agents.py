@@ -36,7 +36,9 @@ class Agent:
 
     async def passed(self, feature_id: int, *commands: str, step: int = 1) -> Answer:
         evidence = [{"step": step, "command": command} for command in commands]
-        return await self.call("feature_passed", id=feature_id, evidence=evidence, summary=f"built {feature_id}")
+        return await self.call(
+            "feature_passed", id=feature_id, evidence=evidence, summary=f"built {feature_id}"
+        )
 
 
 Work = Callable[[Agent], Awaitable[SessionEnd | None]]

@@ -3,10 +3,11 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 
 from autoforge import lead
 from autoforge.attempt import AgentRun
+from autoforge.budget import Pause
 from autoforge.events import Event
 from autoforge.lead import Options, Seams
 from autoforge.project import Project, table
@@ -14,15 +15,8 @@ from autoforge.report import Report
 from db.feature import Batch, Feature, NewFeature
 
 
-class Clock:
-    """A time that only moves when somebody waits for it."""
-
-    def __init__(self) -> None:
-        self.time = datetime(2026, 1, 1, tzinfo=UTC)
-
-    def __call__(self) -> datetime:
-        self.time += timedelta(seconds=1)
-        return self.time
+def no_pause(now: datetime, *, resets_at: datetime | None, tries: int) -> Pause:
+    return Pause(now, "a limit")
 
 
 def add(project: Project, *features: NewFeature) -> list[int]:
@@ -38,7 +32,7 @@ def chain(*names: str) -> list[NewFeature]:
 def build(
     project: Project, agent: AgentRun, *, show: Callable[[Event], None] = lambda _: None, **options: object
 ) -> Report:
-    seams = Seams(agent=agent, now=lambda: datetime.now(UTC), back_off_s=lambda _: 0.0)
+    seams = Seams(agent=agent, back_off_s=lambda _: 0.0, pause_until=no_pause)
     with table(project) as store:
         chosen = replace(Options(), **options)  # type: ignore[arg-type]
         lead.check(project, store, chosen)

@@ -19,6 +19,7 @@ from git_workflow.command import Git
 from tests.harness.github import ValidatingGitHub
 
 PREFIXES = ("ANTHROPIC_", "CLAUDE", "GITHUB_", "GH_", "ACTIONS_", "RUNNER_", "GIT_", "AUTOFORGE_", "XDG_")
+RUN = "TEST_RUN_OF_AUTOFORGE"  # several runs of the suite may share a machine
 DATE = "2026-01-02T03:04:05+00:00"
 TOKEN = "ghp_" + "t" * 36
 
@@ -31,12 +32,13 @@ def surroundings_of_a_test(tmp_path_factory: pytest.TempPathFactory, monkeypatch
     home = tmp_path_factory.mktemp("home")
     (home / ".gitconfig").write_text(
         "[user]\n\tname = Tess Ter\n\temail = tess@example.com\n[init]\n\tdefaultBranch = main\n"
-        "[commit]\n\tgpgsign = false\n[protocol \"file\"]\n\tallow = always\n"
+        '[commit]\n\tgpgsign = false\n[protocol "file"]\n\tallow = always\n'
     )
     pyenv = Path.home() / ".pyenv"
     if pyenv.is_dir():  # its shims look for it in the home
         monkeypatch.setenv("PYENV_ROOT", os.environ.get("PYENV_ROOT", str(pyenv)))
     monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv(RUN, str(os.getpid()))
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "80")
 
@@ -47,7 +49,9 @@ def nothing_left_running() -> Iterator[None]:
     left = []
     for process in psutil.process_iter():
         try:
-            if process.pid != os.getpid() and "AUTOFORGE_BUILD" in process.environ():
+            marks = process.environ()
+            ours = marks.get(RUN) == str(os.getpid()) and "AUTOFORGE_BUILD" in marks
+            if ours and process.pid != os.getpid():
                 left.append((process.pid, process.cmdline()))
                 process.kill()
         except (psutil.Error, OSError):

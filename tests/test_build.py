@@ -71,7 +71,10 @@ def test_s1_a_dependent_is_stacked_and_its_pr_shows_only_its_own_change(
     assert second.base_branch == first.branch
     assert second.parents[0].tip == first.head_sha
     assert run("git", "diff", "--name-only", f"{first.branch}...{second.branch}", cwd=origin) == "src/f2.txt"
-    assert run("git", "ls-tree", "--name-only", second.branch, "src/", cwd=origin).split() == ["src/f1.txt", "src/f2.txt"]
+    assert run("git", "ls-tree", "--name-only", second.branch, "src/", cwd=origin).split() == [
+        "src/f1.txt",
+        "src/f2.txt",
+    ]
     pulls = forged.pulls
     assert f"#{first.pr_number}" in (pulls[second.pr_number or 0].body or "")
     assert f"carries #{second.pr_number}" in (pulls[first.pr_number or 0].body or "")
@@ -128,7 +131,10 @@ def test_two_of_three_passed_is_published_with_two_and_the_third_is_stacked(
     body = forged.pulls[first.pr_number or 0].body or ""
     assert "Not in this pull request" in body
     assert forged.pulls[second.pr_number or 0].base == first.branch
-    assert run("git", "ls-tree", "--name-only", first.branch, "src/", cwd=origin).split() == ["src/f1.txt", "src/f2.txt"]
+    assert run("git", "ls-tree", "--name-only", first.branch, "src/", cwd=origin).split() == [
+        "src/f1.txt",
+        "src/f2.txt",
+    ]
 
 
 def test_a1_a_claim_that_the_verify_commands_refute_does_not_pass(online: Opened, forged: Repository) -> None:
@@ -213,7 +219,9 @@ def test_no_verify_command_is_refused_unless_asked_for(online: Opened, forged: R
     assert "--no-verify" in (forged.pulls[1].body or "")
 
 
-def test_w4_the_base_is_the_remote_target_whatever_the_checkout_looks_like(opened: Opened, clone: Path, origin: Path) -> None:
+def test_w4_the_base_is_the_remote_target_whatever_the_checkout_looks_like(
+    opened: Opened, clone: Path, origin: Path
+) -> None:
     other = clone.parent / "other"
     run("git", "clone", "-q", str(origin), str(other), cwd=clone.parent)
     newer = commit(other, {"newer": "x"})

@@ -1,6 +1,6 @@
 """The guard as tables: what an agent may do and what it may not."""
 
-import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -105,6 +105,10 @@ echo hi >> src/log; exec 3>&1; echo >&2 x
 cd src && ls .. && cd ..
 cd src && rm -f ../a.txt
 (cd src/deep; rm -f ../b.py); rm -f a.txt
+cd src && echo hi > ../a.txt
+cd src && echo hi | tee ../a.txt > ../c.txt 2>&1
+declare -p > a.txt; unset FOO 2> /dev/null
+true && bash <<< 'git status'
 D=build; rm -rf "$D"
 find . -name '*.pyc' -delete
 find src -type f -exec grep -l x {} +
@@ -204,6 +208,11 @@ git status > $(git push)
 > a.txt git push
 git > a.txt push
 2>/dev/null git push
+true && git > a.txt push
+true | git > a.txt push
+true || ! git 2>&1 > a.txt push
+cd .github && echo x > workflows/ci.yml
+true && bash <<< 'git push'
 time git push
 time { git push; }
 coproc git push

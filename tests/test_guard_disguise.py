@@ -30,7 +30,7 @@ DRESSES = {
     "newlines": lambda c: f"\n\n  {c}\n",
     "before": lambda c: f"{c}\ntrue",
     "and": lambda c: f"true &&\n{c}",
-    "pipe": lambda c: f"true | {c}",
+    "pipe": lambda c: f"true | {{ {c}\n}}",
     "substitution": lambda c: f'echo "$({c}\n)"',
     "if": lambda c: f"if true; then\n{c}\nfi",
     "loop": lambda c: f"for i in 1 2; do\n{c}\ndone",
@@ -67,27 +67,9 @@ def test_no_quoting_hides_a_name(policy: Policy, name: str, noise: st.DataObject
 
 
 PIECES = st.sampled_from(
-    ["a", "'b c'", '"d"', "\\e", '"\\$f"', "$'g'", '$"h"', "''", '""', "\\\n", '"\\\\"', "'\\'", '\\"', "\\'"]
-    + [
-        "\\ ",
-        "\\$",
-        "$HOME",
-        '"$HOME"',
-        "${HOME}",
-        '"\\\n"',
-        '"i  j"',
-        "=",
-        "-",
-        "/",
-        ".",
-        "#",
-        "%",
-        "+",
-        "{",
-        "}",
-        "!",
-    ]
-)
+    ["a", "'b c'", '"d"', "\\e", '"\\$f"', "$'g'", '$"h"', "''", '""', "\\\n", '"\\\\"', "'\\'", '\\"', "\\'",
+     "\\ ", "\\$", "$HOME", '"$HOME"', "${HOME}", '"\\\n"', '"i  j"', "=", "-", "/", ".", "#", "%", "+", "{", "}", "!"]
+)  # fmt: skip
 SPACES = st.sampled_from([" ", "  ", "\t", " \\\n"])
 WORD = st.lists(PIECES, min_size=1, max_size=4).map("".join)
 

@@ -120,7 +120,9 @@ def test_only_settings_reads_the_environment_and_nothing_prints(path: Path) -> N
         if isinstance(node, ast.Attribute) and node.attr in ("environ", "getenv"):
             assert may_read or ast.unparse(node).startswith("process."), f"line {node.lineno}"
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            assert node.func.id != "print" or name_of(path) == "autoforge/agent/tree_guard.py", f"line {node.lineno}"
+            assert node.func.id != "print" or name_of(path) == "autoforge/agent/tree_guard.py", (
+                f"line {node.lineno}"
+            )
 
 
 @pytest.mark.parametrize("path", OURS, ids=name_of)
@@ -136,7 +138,10 @@ def test_modules_say_what_they_are_and_hold_no_state(path: Path) -> None:
 
 @pytest.mark.parametrize("path", OURS, ids=name_of)
 def test_names_say_what_a_thing_is(path: Path) -> None:
-    names = [path.stem, *(n.name for n in ast.walk(tree(path)) if isinstance(n, ast.ClassDef | ast.FunctionDef))]
+    names = [
+        path.stem,
+        *(n.name for n in ast.walk(tree(path)) if isinstance(n, ast.ClassDef | ast.FunctionDef)),
+    ]
     assert [n for n in names if any(word in n.lower() for word in FORBIDDEN_WORDS)] == []
 
 

@@ -18,7 +18,8 @@ def takes_value(option: str, valued: Sequence[str]) -> bool:
 
 
 def operands(args: Sequence[Word], valued: Sequence[str] = ()) -> list[Word]:
-    found, left = [], list(args)
+    found: list[Word] = []
+    left = list(args)
     while left:
         word = left.pop(0)
         if word.text == "--":
@@ -114,6 +115,7 @@ def find_parts(args: Sequence[Word]) -> tuple[list[Word], list[list[Word]]]:
     while left:
         if re.fullmatch(r"-(exec|ok)(dir)?", left.pop(0).text):
             end = next((at for at, word in enumerate(left) if word.text in (";", "+")), len(left))
+            commands.append(left[:end])  # a shell inside may mean the braces of a find of its own
             for start in starts:
                 commands.append([Word(word.text.replace("{}", f"{start.text}/{{}}")) for word in left[:end]])
             left = left[end:]

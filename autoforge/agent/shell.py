@@ -53,7 +53,11 @@ SCOPES = {
     "if_statement": Scope.MAYBE,
     "case_item": Scope.MAYBE,
 }
-WORDS = PLAIN | {
+KEYWORDED = {"declaration_command", "unset_command"}
+JOINING = {"pipeline", "list", "negated_command"}
+OPENED = KEYWORDED | {"command", "redirected_statement"}
+KEYWORDS = {"export", "declare", "typeset", "local", "readonly", "unset", "unsetenv"}
+WORDS = PLAIN | KEYWORDS | {
     "concatenation", "string", "raw_string", "ansi_c_string", "translated_string", "simple_expansion", "expansion",
     "command_substitution", "process_substitution", "brace_expression", "arithmetic_expansion", "command_name",
 }  # fmt: skip
@@ -174,22 +178,26 @@ def _children(node: Node, source: Source) -> Iterator[Item]:
             yield from items
 
 
-def _items(node: Node, source: Source) -> Iterator[Item]:
+def _items(node: Node, source: Source, tail: Sequence[Node] = ()) -> Iterator[Item]:
+    """`tail`: redirections behind it, which the grammar binds to the whole list and the shell to its last command."""
     _refuse_hidden(node, source)
-    if node.type == "pipeline":
-        for child in node.named_children:
-            yield Group(Scope.OWN, tuple(_items(child, source)))
-    elif node.type == "list":
-        first, *rest = node.named_children
-        yield from _items(first, source)
-        for child in rest:
-            yield Group(Scope.MAYBE, tuple(_items(child, source)))
+    inner = [child for child in node.named_children if child.type != "comment"]
+    if node.type in JOINING:
+        for child in inner:
+            items = _items(child, source, tail if child == inner[-1] else ())
+            scope = Scope.OWN if node.type == "pipeline" else Scope.MAYBE
+            if node.type == "pipeline" or child != inner[0]:
+                yield Group(scope, tuple(items))
+            else:
+                yield from items
+    elif node.type == "redirected_statement" and inner[0].type in JOINING:
+        yield from _items(inner[0], source, [*inner[1:], *tail])
     elif node.type in COMMANDS or node.type == "file_redirect":
-        yield from _command(node, source)
-    elif node.type in SCOPES:
-        yield Group(SCOPES[node.type], tuple(_children(node, source)))
+        yield from _command([node, *tail], source)
     else:
-        yield from _children(node, source)
+        yield from _command(tail, source)
+        items = _children(node, source)
+        yield from [Group(SCOPES[node.type], tuple(items))] if node.type in SCOPES else items
 
 
 def _refuse_hidden(node: Node, source: Source) -> None:
@@ -200,15 +208,13 @@ def _refuse_hidden(node: Node, source: Source) -> None:
         raise Unreadable("${…@P} runs what a variable holds: write the command itself.")
 
 
-def _command(node: Node, source: Source) -> Iterator[Item]:
+def _command(nodes: Sequence[Node], source: Source) -> Iterator[Item]:
     """A command after what its words run, and before what follows its here-document."""
-    parts = list(_parts(node))
+    parts = list(_parts(nodes))
     for part in parts:
         if part.type in BELONGING:
             yield from _children(part, source) if part.type in OWNED else _items(part, source)
-    first = node.children[0]
-    keyword = [Word(source.of(first))] if node.type in ("declaration_command", "unset_command") else []
-    words = keyword + _words(parts, source)
+    words = _words(parts, source)
     assignments = tuple(_assignment(part, source) for part in parts if part.type in ASSIGNED)
     redirects = tuple(_redirect(part, source) for part in parts if part.type == "file_redirect")
     stdin = next((_stdin(part, source) for part in parts if part.type in GIVEN), None)
@@ -219,19 +225,16 @@ def _command(node: Node, source: Source) -> Iterator[Item]:
             yield from _items(part, source)
 
 
-def _parts(node: Node) -> Iterator[Node]:
-    """The words, assignments, redirections and here-documents of one command; words may stand behind redirections."""
-    if node.type in OWNED:
-        yield node
-        return
-    for child in node.named_children:
-        body = node.type == "redirected_statement" and child.type in COMMANDS
-        if body or child.type == "heredoc_redirect":
-            yield from _parts(child)
+def _parts(nodes: Sequence[Node], *, opens: bool = True) -> Iterator[Node]:
+    """The words, assignments, redirections and here-documents of one command, and what else stands with it."""
+    for node in nodes:
+        if node.type == "heredoc_redirect" or (opens and node.type in OPENED):
+            inner = node.children if node.type in KEYWORDED else node.named_children
+            yield from _parts(inner, opens=node.type == "redirected_statement")
             continue
-        yield child
-        if child.type == "file_redirect":
-            yield from child.children_by_field_name("destination")[1:]
+        yield node
+        if node.type == "file_redirect":  # the grammar binds words behind it to it
+            yield from node.children_by_field_name("destination")[1:]
 
 
 def _words(parts: Sequence[Node], source: Source) -> list[Word]:
