@@ -215,9 +215,13 @@ cd .github && echo x > workflows/ci.yml
 true && bash <<< 'git push'
 time git push
 time { git push; }
+time ! git push
+time A=1 git push
 coproc git push
 env git push
 env A=1 git push
+env = git push
+env "$X=1" make
 env -u X git push
 env -S 'git push'
 env -i make
@@ -398,6 +402,10 @@ cd none || true; rm -rf ../two
 false && cd src; rm -rf ../two
 (cd src); rm -rf ../two
 cd src & rm -rf ../two
+cd src x; rm -rf ../two
+cd src > none/x; rm -rf ../two
+cd() { :; }; cd src; rm -rf ../two
+CDPATH=.. cd two
 cd src | rm -rf ../two
 cd "$X" && rm -rf build
 cd .github && rm workflows/ci.yml
@@ -462,6 +470,7 @@ SCRIPTS = {
     "backticks in a here-document": "cat <<EOF > a.txt\n`git push`\nEOF",
     "behind a here-document": "cat <<'EOF' > a.txt\nx\\\nEOF\ngi\\\nt push",
     "here-document, and": "cat <<EOF && git push\nx\nEOF",
+    "here-document without an end": "x='git push'; cat <<E\n $( $x for i in a; ) || ",
     "carriage return": "ls\rgit push",
     "no-break space before a comment sign": "echo a\u00a0#b; git push",
     "NUL": "git\0 push",

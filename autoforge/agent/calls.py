@@ -12,7 +12,7 @@ from autoforge.agent.shell import Redirect
 from autoforge.agent.words import UNKNOWN, Word
 
 REFUSED_VARIABLES = re.compile(
-    r"GIT_\w+|AUTOFORGE_\w+|BASH_ENV|PROMPT_COMMAND|LD_PRELOAD|DYLD_INSERT_LIBRARIES", re.I
+    r"GIT_\w+|AUTOFORGE_\w+|BASH_ENV|CDPATH|PROMPT_COMMAND|LD_PRELOAD|DYLD_INSERT_LIBRARIES", re.I
 )
 HARMLESS_VARIABLES = re.compile(
     r"GIT_PAGER=(cat)?|GIT_(SEQUENCE_)?EDITOR=(true|:)|GIT_MERGE_AUTOEDIT=no|GIT_TERMINAL_PROMPT=0|GIT_OPTIONAL_LOCKS=0"
@@ -39,7 +39,7 @@ def name_of(word: Word) -> str:
         or (word.glob and name != "[")
         or not name
         or name.startswith("-")
-        or re.search(r"\s", name)
+        or re.search(r"[\s=]", word.text)
     ):
         raise Denied(
             "Which command runs is not written out: write its name literally, not as a variable, pattern or output."
@@ -95,7 +95,8 @@ def cd(policy: Policy, call: Call) -> Places:
     word = targets[0] if targets else Word(str(policy.home))
     if call.name == "popd" or word.text == "-" or not word.known or word.glob:
         return call.places | {None}
-    after: set[Place] = set()
+    sure = len(targets) == 1 and len(call.args) == 1
+    after: set[Place] = set() if sure else set(call.places)  # the shell refuses what it does not understand
     for place in call.places:
         if place is None and not word.text.startswith("/"):
             after.add(None)

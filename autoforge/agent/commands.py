@@ -24,7 +24,7 @@ from autoforge.agent.files import check_outputs, find_parts, operands
 from autoforge.agent.paths import Denied, Policy, check_word, check_write
 from autoforge.agent.rules import AS_TEXT, SHELLS, STARTERS
 from autoforge.agent.shell import Item, Scope, Simple, parse
-from autoforge.agent.words import Unreadable, Word
+from autoforge.agent.words import UNKNOWN, Unreadable, Word
 
 
 def check_text(policy: Policy, text: str, places: Places) -> Places:
@@ -59,7 +59,8 @@ def _simple(policy: Policy, simple: Simple, places: Places) -> Places:
             check_redirect(policy, redirect, place)
         for word in words:
             check_word(policy, place, word)
-    return _call(policy, simple.words, simple.stdin, places)
+    after = _call(policy, simple.words, simple.stdin, places)
+    return after | places if simple.redirects else after  # with a redirection that fails nothing has run
 
 
 def _call(policy: Policy, words: Sequence[Word], stdin: str | None, places: Places) -> Places:
@@ -165,8 +166,10 @@ def _env(policy: Policy, call: Call) -> Places:
         check_variable(name, "")
     if left and left[0].text == "-":
         raise Denied("`env -` is not allowed: run the command with the environment that it has.")
-    while left and re.match(r"\w+=", left[0].text):
+    while left and "=" in left[0].text:
         name, _, value = left.pop(0).text.partition("=")
+        if UNKNOWN in name:
+            raise Denied("Which variable `env` sets is not written out: write its name literally.")
         check_variable(name, value)
     return _call(policy, left, call.stdin, call.places)
 

@@ -24,7 +24,7 @@ _GROUPS = {
     "crontab at batch useradd userdel usermod adduser deluser groupadd groupdel passwd chpasswd chsh hostnamectl",
     _NETWORK: "ssh scp sftp ftp lftp telnet nc ncat netcat rsh rlogin mosh sshfs ssh-add ssh-copy-id",
     _FORGE: "gh hub glab tea",
-    _HIDES: "alias enable hash coproc parallel script entr busybox toybox { } ( ) if then else elif fi for while until do "
+    _HIDES: "alias enable hash coproc parallel script entr busybox toybox ! { } ( ) if then else elif fi for while until do "
     "done case esac select function",
     _PUBLISH: "twine",
     _OTHERS: "pkill killall killall5 fuser",

@@ -1,9 +1,12 @@
 """One session of the claude CLI: started, followed, interrupted in time, and its end told as a value."""
 
 import asyncio
+import contextlib
 import dataclasses
 import json
+import logging
 import shutil
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -34,8 +37,11 @@ from autoforge.events import Event, EventKind
 from autoforge.log import redact
 from db.feature import Result
 
+log = logging.getLogger("autoforge.agent")
+
 TOOLS = ("Bash", "Read", "Write", "Edit", "Glob", "Grep", "TodoWrite")
-LEAVE_S = 2.0  # for the result after an interrupt
+LEAVE_S = 2.0  # to take an interrupt, and again for the result after it
+LOG_IN = "Log in with `claude`, or set ANTHROPIC_API_KEY, and build again."
 UNAVAILABLE = {"authentication_failed", "billing_error", "model_not_found"}
 PAUSES = {"rate_limit", "server_error", "overloaded"}
 TERMINAL = {"error_max_turns": Result.TURNS, "error_max_budget_usd": Result.MONEY}
@@ -82,6 +88,7 @@ class _Heard:
     limited: bool = False
     turns: int = 0
     text: str = ""
+    stderr: deque[str] = field(default_factory=lambda: deque(maxlen=10))
 
 
 def find_cli() -> Path:
@@ -100,21 +107,20 @@ def find_cli() -> Path:
 async def run(
     session: Session, tools: Sequence[Tool], events: "asyncio.Queue[Event]", stop: asyncio.Event
 ) -> SessionEnd:
-    """Run one session to its end; `stop` interrupts it. Raises only what one of our own tools raised."""
+    """Run one session to its end; `stop` interrupts it. Raises what one of our own tools raised."""
     broken, heard, halt = Broken(), _Heard(), asyncio.Event()
     broken.stop.append(halt.set)
     cause: Result | None = None
     try:
         with session.transcript.open("a", encoding="utf-8") as transcript:
-            async with ClaudeSDKClient(_options(session, tools, broken, events)) as client:
+            async with ClaudeSDKClient(_options(session, tools, broken, events, heard)) as client:
                 await client.query(session.prompt)
                 reader = asyncio.create_task(_read(client, session, heard, events, transcript))
                 cause = await _until(client, reader, (stop, halt), session.timeout_s)
     except CLINotFoundError as error:
         return SessionEnd(Result.UNAVAILABLE, str(error))
     except ClaudeSDKError as error:
-        if heard.result is None:
-            return SessionEnd(Result.CRASHED, f"the claude CLI ended: {error}", None, heard.turns, heard.text)
+        log.warning("batch=%s the claude CLI ended: %s %s", session.batch, error, list(heard.stderr))
     if broken.error:
         raise broken.error
     return _end(heard, cause, session)
@@ -131,7 +137,8 @@ async def _until(
         if reader in done:
             await reader
             return None
-        await client.interrupt()
+        with contextlib.suppress(TimeoutError, ClaudeSDKError):  # it hangs, or has ended meanwhile
+            await asyncio.wait_for(client.interrupt(), LEAVE_S)
         await asyncio.wait({reader}, timeout=LEAVE_S)
         return Result.INTERRUPTED if done else Result.TIMEOUT
     finally:
@@ -197,7 +204,8 @@ def _end(heard: _Heard, cause: Result | None, session: Session) -> SessionEnd:
     result = heard.result
     if result is None:
         kind = cause or Result.CRASHED
-        return SessionEnd(kind, _why(kind, session), None, heard.turns, heard.text)
+        reason = "\n".join([_why(kind, session), *([] if cause else heard.stderr)])
+        return SessionEnd(kind, redact(reason), None, heard.turns, heard.text)
     kind, reason = Result.PASSED, ""
     if cause:
         kind, reason = cause, _why(cause, session)
@@ -207,6 +215,7 @@ def _end(heard: _Heard, cause: Result | None, session: Session) -> SessionEnd:
             "; ".join([*(result.errors or []), *([result.result] if result.result else [])]) or result.subtype
         )
         reason = _why(kind, session) if kind in TERMINAL.values() else reason
+        reason = f"{reason}. {LOG_IN}" if heard.error == "authentication_failed" else reason
     return SessionEnd(kind, redact(reason), result.total_cost_usd, heard.turns, heard.text, heard.resets_at)
 
 
@@ -231,7 +240,7 @@ def _why(kind: Result, session: Session) -> str:
 
 
 def _options(
-    session: Session, tools: Sequence[Tool], broken: Broken, events: "asyncio.Queue[Event]"
+    session: Session, tools: Sequence[Tool], broken: Broken, events: "asyncio.Queue[Event]", heard: _Heard
 ) -> ClaudeAgentOptions:
     async def before_tool(data: HookInput, _id: str | None, _context: HookContext) -> HookJSONOutput:
         if data["hook_event_name"] != "PreToolUse":
@@ -267,5 +276,5 @@ def _options(
         max_turns=session.max_turns,
         max_budget_usd=session.max_cost_usd,
         env=dict(session.env),
-        stderr=lambda line: None,
+        stderr=heard.stderr.append,
     )

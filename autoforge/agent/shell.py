@@ -63,6 +63,7 @@ WORDS = PLAIN | KEYWORDS | {
 }  # fmt: skip
 COMMANDS = {"command", "declaration_command", "unset_command", "variable_assignment", "redirected_statement"}
 ASSIGNED = {"variable_assignment", "variable_name"}
+SUBSTITUTED = {"command_substitution", "arithmetic_expansion"}
 OWNED = {"variable_assignment", "file_redirect"}
 GIVEN = {"heredoc_body", "herestring_redirect"}
 BELONGING = WORDS | ASSIGNED | GIVEN | {"file_redirect", "heredoc_start", "heredoc_end", "file_descriptor"}
@@ -96,7 +97,7 @@ def _join_lines(text: bytes) -> tuple[bytes, Node]:
             raise Unreadable(
                 "It is not a shell command that can be read: quote it fully, or split it in several calls."
             )
-        kept = [(n.start_byte, n.end_byte) for n in _literal_nodes(root, text)]
+        kept = [(n.start_byte, n.end_byte) for n in _literal_nodes(root)]
         joints = [m.start() for m in re.finditer(rb"\\\n", text) if _is_joint(text, m.start(), kept)]
         if not joints:
             _check_gaps(root, text)
@@ -107,10 +108,8 @@ def _join_lines(text: bytes) -> tuple[bytes, Node]:
 
 def _check_gaps(root: Node, text: bytes) -> None:
     """Refuse what the grammar reads otherwise than the shell: escapes taken for space, a `$` cut off from its name."""
-    at, stack = 0, [root]
-    while stack:
-        node = stack.pop()
-        stack.extend(reversed(node.children))
+    at = 0
+    for node in _walk(root):
         if node.children:
             continue
         own, gap = text[node.start_byte : node.end_byte], text[at : node.start_byte]
@@ -136,15 +135,20 @@ def _is_joint(text: bytes, at: int, kept: Sequence[tuple[int, int]]) -> bool:
     return slashes % 2 == 0 and not any(start <= at < end for start, end in kept)
 
 
-def _literal_nodes(root: Node, text: bytes) -> Iterator[Node]:
+def _walk(root: Node) -> Iterator[Node]:
     stack = [root]
     while stack:
         node = stack.pop()
+        yield node
+        stack.extend(reversed(node.children))
+
+
+def _literal_nodes(root: Node) -> Iterator[Node]:
+    for node in _walk(root):
         if node.type in ("raw_string", "comment") or (
             node.type == "heredoc_body" and not node.named_children
         ):
             yield node
-        stack.extend(node.children)
 
 
 def _mentions(text: bytes, name: str) -> int:
@@ -201,7 +205,10 @@ def _items(node: Node, source: Source, tail: Sequence[Node] = ()) -> Iterator[It
 
 
 def _refuse_hidden(node: Node, source: Source) -> None:
-    """Refuse what the grammar cannot see into."""
+    """Refuse what the grammar cannot see into, and a `cd` that is none."""
+    name = node.child_by_field_name("name") if node.type == "function_definition" else None
+    if name is not None and source.of(name) in ("cd", "pushd", "popd", "chdir"):
+        raise Unreadable(f"It gives `{source.of(name)}` another meaning: choose another name.")
     if node.type == "command_substitution" and re.match(r"`.*\\", source.of(node), re.S):
         raise Unreadable("It holds a backslash inside `…`: write $(…) instead.")
     if node.type == "expansion" and "@P" in source.of(node):
@@ -275,13 +282,13 @@ def _stdin(node: Node, source: Source) -> str:
     if node.type == "herestring_redirect":
         return "".join(word.text for child in node.named_children for word in words_of(child, source))
     body = source.of(node)
-    delimiter = (
-        next(child for child in node.parent.children if child.type == "heredoc_start")
-        if node.parent
-        else node
-    )
-    if any(quote in source.of(delimiter) for quote in "'\"\\"):
+    marks = {c.type: source.of(c) for c in node.parent.children if c.is_named} if node.parent else {}
+    start = marks.get("heredoc_start", "")
+    if marks.get("heredoc_end", "").strip("\t\n") != re.sub(r"['\"\\]", "", start):
+        raise Unreadable("Its here-document does not end: put the delimiter on a line of its own.")
+    if re.search(r"['\"\\]", start):
         return body
-    if re.search(r"(?<!\\)`", body):
-        raise Unreadable("Its here-document runs what stands in `…`: quote the delimiter, as in <<'EOF'.")
+    seen = sum(1 for n in _walk(node) if n.type in SUBSTITUTED and source.of(n).startswith("$("))
+    if re.search(r"(?<!\\)`", body) or seen != len(re.findall(r"(?<!\\)\$\(", body)):
+        raise Unreadable("Its here-document runs what stands in it: quote the delimiter, as in <<'EOF'.")
     return UNKNOWN if re.search(r"[\\$]", body) else body

@@ -121,18 +121,20 @@ def children() -> list[int]:
 def kill_all(pid: int) -> int | None:
     """Kill until nothing is left below us, generation by generation; the status of `pid` if it died by that."""
     deadline, status = time.monotonic() + KILL_LIMIT_S, None
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(pid, signal.SIGKILL)
+    if sys.platform != "linux":
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(pid, signal.SIGKILL)
     while time.monotonic() < deadline:
         for child in children():
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(child, signal.SIGKILL)
-        ended = collect(pid)
-        status = status if ended is None else ended
-        try:
-            os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-        except ChildProcessError:
-            break
+        dead = 1
+        while dead:
+            try:
+                dead, ended = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return status
+            status = ended if dead == pid else status
         time.sleep(0.005)
     return status
 

@@ -53,6 +53,8 @@ def words_of(node: Node, source: Source) -> list[Word]:
         before, inner, after = simple.groups()
         return [_tilde(f"{before}{one}{after}", _has_glob(raw), source) for one in inner.split(",")]
     text = _text(node, source)
+    if raw.startswith("~:"):  # the shell puts the home in front of a colon as well
+        return [Word(UNKNOWN)]
     if node.type in ("word", "concatenation") and re.match(r"~\+?[\w.-]*(/|$)", raw):
         return [_tilde(text, _has_glob(raw), source)]
     return [Word(text, glob=node.type in ("word", "concatenation") and _has_glob(raw))]
