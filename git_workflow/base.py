@@ -4,12 +4,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice, permutations
 
-from git_workflow.command import Git
+from git_workflow.command import Git, said, shown
 from git_workflow.errors import GitFailed, JoinConflict
 from git_workflow.naming import join_branch
 from git_workflow.repository import is_ancestor
 
 MAX_ORDERS = 24  # of folding a join before its conflict counts as real
+SAME_EVERYWHERE = (
+    *("-c", "merge.renames=true", "-c", "merge.directoryRenames=conflict", "-c", "merge.renameLimit=7000"),
+    *("-c", "merge.renormalize=false", "-c", "merge.conflictStyle=merge", "-c", "i18n.commitEncoding=UTF-8"),
+)
+"""What would make the join of the same commits another one in another clone."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +68,9 @@ def choose(git: Git, *, target: Target, tips: Sequence[Tip], merged: Sequence[st
         return Base(target.sha, target.branch)
     shas = [tip.sha for tip in parents]
     if any(not any(is_ancestor(git, merge, sha) for sha in shas) for merge in merged):
-        shas = [*shas, target.sha]
+        shas = [*(sha for sha in shas if not is_ancestor(git, sha, target.sha)), target.sha]
+    if shas == [target.sha]:  # the parents have been merged, the forge has not told yet
+        return Base(target.sha, target.branch)
     if len(shas) == 1:
         return Base(shas[0], parents[0].branch, parents)
     branch = join_branch(prefix, shas)
@@ -80,7 +87,7 @@ def join_ref(branch: str) -> str:
 
 def join(git: Git, shas: Sequence[str]) -> str:
     """Merge commits pairwise; the same commits give the same join. Raises JoinConflict."""
-    date = max(git.lines("show", "--no-patch", "--format=%ct", *shas), key=int)
+    date = max(git.lines("log", "--no-walk", "--no-show-signature", "--format=%ct", *shas), key=int)
     conflict: JoinConflict | None = None
     for order in islice(permutations(shas), MAX_ORDERS):
         try:
@@ -101,15 +108,15 @@ def _fold(git: Git, order: Sequence[str], date: str) -> str:
 
 def merge_tree(git: Git, left: str, right: str) -> str:
     """The tree of a merge, made without a checkout. Raises JoinConflict with the paths."""
-    args = ("merge-tree", "--write-tree", "--name-only", "--no-messages", left, right)
-    code, out, err = git.attempt(*args)
+    args = ("merge-tree", "--write-tree", "--name-only", "--no-messages", "-z", left, right)
+    code, out, err = git.attempt(*SAME_EVERYWHERE, *args)
+    if code not in (0, 1):
+        raise GitFailed(args, code, said(out, err))
+    tree, *paths = out.rstrip("\0").split("\0")
     if code == 0:
-        return out.split("\n")[0]
-    if code != 1:
-        raise GitFailed(args, code, err or out)
-    paths = [line for line in out.split("\n")[1:] if line]
+        return tree
     raise JoinConflict(
-        f"{left[:10]} and {right[:10]} change the same lines of {', '.join(paths[:5])}",
+        f"{left[:10]} and {right[:10]} change the same lines of {', '.join(map(shown, paths[:5]))}",
         tips=(left, right),
         paths=paths,
     )
@@ -120,4 +127,4 @@ def commit_tree(git: Git, tree: str, parents: Sequence[str], message: str, date:
     who = {"NAME": "autoforge", "EMAIL": "autoforge@localhost", "DATE": f"{date} +0000"}
     env = {f"GIT_{role}_{part}": value for role in ("AUTHOR", "COMMITTER") for part, value in who.items()}
     flags = [flag for parent in parents for flag in ("-p", parent)]
-    return git.with_env(**env).run("commit-tree", tree, *flags, "-m", message)
+    return git.with_env(**env).run(*SAME_EVERYWHERE, "commit-tree", tree, *flags, "-m", message)

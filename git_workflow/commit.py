@@ -1,12 +1,15 @@
 """The gate's commit: what belongs in it, what must not, and how it is made and taken back."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from git_workflow.command import Git
-from git_workflow.repository import head_sha
+from git_workflow.base import commit_tree
+from git_workflow.command import Git, said, shown
+from git_workflow.content import nested_repositories, published
+from git_workflow.diff import added_lines
+from git_workflow.errors import GitFailed
+from git_workflow.repository import changes, head_sha, in_progress, is_ancestor
 
 DROPPINGS = re.compile(
     r"""(^|/)(
@@ -28,10 +31,16 @@ SECRETS = (
     ("a private key", re.compile(r"-----BEGIN ([A-Z]+ )?PRIVATE KEY-----")),
     (
         "a password in a URL",
-        re.compile(r"\b[a-z][a-z0-9+]+://[^/\s:@'\"<>{}$]+:[^/\s@'\"<>{}$]{8,}@[a-z0-9]"),
+        re.compile(
+            r"\b[a-z][a-z0-9+]{1,20}://[^/\s:@'\"<>{}$]{1,99}:[^/\s@'\"<>{}$]{8,199}@(?!localhost|127\.)[a-z0-9]"
+        ),
     ),
 )
-IN_PROGRESS = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply", "BISECT_LOG")
+GITLINK = "160000"
+TIME_OVER = (
+    "Does a hook wait for something, or the signing of commits for a passphrase? "
+    "`commit.sign = false` in autoforge.toml makes commits unsigned."
+)
 
 
 @dataclass(frozen=True)
@@ -42,62 +51,104 @@ class Commit:
     previous: str
 
 
-def stage(git: Git, *, protected: Sequence[str], max_file_bytes: int) -> list[str]:
-    """Put everything that git does not ignore into the index; answers why it must not be committed, if so."""
-    problems = _unfinished(git)
-    untracked = _names(git, "ls-files", "--others", "--exclude-standard", "-z")
-    problems += [
-        f"{name} does not belong in a commit: delete it, or add it to .gitignore if the build needs it"
-        for name in untracked
-        if DROPPINGS.search(name)
+@dataclass(frozen=True)
+class Change:
+    """One file that the commit would change. `state` is git's letter: A, M, T or D."""
+
+    name: str
+    state: str
+    mode: str
+    old_blob: str
+    blob: str
+
+
+def stage(git: Git, *, protected: Sequence[str], max_file_bytes: int, since: str = "HEAD") -> list[str]:
+    """Put everything that git does not ignore into the index; answers why it must not be committed, if so.
+
+    What is judged is the whole difference from `since`, the agent's own commits included.
+    """
+    if in_progress(git):
+        return ["a merge, rebase, cherry-pick or bisect is in progress: finish it or abort it"]
+    problems = [
+        f"{shown(name)} is a git repository of its own: remove {shown(name)}.git to commit its files, or ignore it"
+        for name in nested_repositories(git)
     ]
+    problems += _droppings(git.names("ls-files", "--others", "--exclude-standard", "-z"))
     if problems:
         return problems
-    git.run("add", "--all")
-    changed = _names(git, "diff", "--cached", "--name-only", "--no-renames", "-z")
-    if hits := set(_names(git, "diff", "--cached", "--name-only", "--no-renames", "-z", "--", *protected)):
-        problems += [
-            f"{name} is protected: restore it (git restore --staged --worktree)" for name in sorted(hits)
-        ]
-    problems += _too_large(git, changed, max_file_bytes)
-    return problems + _secrets(git)
-
-
-def _unfinished(git: Git) -> list[str]:
-    paths = git.lines(
-        "rev-parse", "--path-format=absolute", *(w for n in IN_PROGRESS for w in ("--git-path", n))
-    )
-    if any(Path(path).exists() for path in paths):
-        return ["a merge, rebase, cherry-pick or bisect is in progress: finish it or abort it"]
-    return []
-
-
-def _names(git: Git, *args: str) -> list[str]:
-    return [name for name in git.run(*args).split("\0") if name]
-
-
-def _too_large(git: Git, names: Sequence[str], max_file_bytes: int) -> list[str]:
-    sizes = {name: path.stat().st_size for name in names if (path := git.cwd / name).is_file()}
+    code, _, err = git.attempt("add", "--all", "--sparse")
+    if code:
+        return [f"git cannot add everything: {err.strip()}"]
+    staged = list(_staged(git, since))
     return [
-        f"{name} has {size:,} bytes, more than the {max_file_bytes:,} that a commit may add: delete or ignore it"
-        for name, size in sizes.items()
-        if size > max_file_bytes
+        *_droppings([change.name for change in staged if change.state == "A"]),
+        *_protected(git, since, protected),
+        *_too_large(git, staged, max_file_bytes),
+        *_submodules(git, staged),
+        *_secrets(git, since),
     ]
 
 
-def _secrets(git: Git) -> list[str]:
-    diff = git.run("diff", "--cached", "--unified=0", "--no-color", "--no-ext-diff", "--no-textconv")
-    problems, name = [], ""
-    for line in diff.splitlines():
-        if line.startswith("+++ "):
-            name = line[6:]
-        elif line.startswith("+"):
-            problems += [
-                f"{name} contains what looks like {what}: remove it"
-                for what, rx in SECRETS
-                if rx.search(line)
-            ]
-    return sorted(set(problems))
+def _staged(git: Git, since: str) -> Iterator[Change]:
+    raw = ("--raw", "--no-abbrev", "--no-renames", "--ignore-submodules=none")
+    facts = git.names("diff", "--cached", *raw, "-z", since)
+    for about, name in zip(facts[::2], facts[1::2], strict=True):
+        _, mode, old_blob, blob, state = about.split(" ")
+        yield Change(name, state, mode, old_blob, blob)
+
+
+def _droppings(names: Sequence[str]) -> list[str]:
+    """One line for each file, or for the whole folder where that is what does not belong."""
+    found = dict.fromkeys(name[: hit.end()] for name in names if (hit := DROPPINGS.search(name)))
+    return [
+        f"{shown(name)} does not belong in a commit: delete it, or ignore it (.gitignore, git rm --cached) "
+        "if the build needs it"
+        for name in found
+    ]
+
+
+def _protected(git: Git, since: str, patterns: Sequence[str]) -> list[str]:
+    if not patterns:
+        return []
+    paths = [f":(icase){pattern}" for pattern in patterns]
+    hits = git.names("diff", "--cached", "--name-only", "--no-renames", "-z", since, "--", *paths)
+    way = f"git restore --source={since} --staged --worktree"
+    return [f"{shown(name)} is protected: restore it ({way} FILE)" for name in hits]
+
+
+def _too_large(git: Git, staged: Sequence[Change], max_file_bytes: int) -> list[str]:
+    """What is measured is what git stores: a pointer where LFS keeps the content."""
+    files = [change for change in staged if change.mode != GITLINK and change.state != "D"]
+    blobs = dict.fromkeys(blob for change in files for blob in (change.old_blob, change.blob))
+    rows = git.run("cat-file", "--batch-check=%(objectname) %(objectsize)", stdin="\n".join(blobs)).split(
+        "\n"
+    )
+    sizes = {sha: int(size) for sha, _, size in (row.partition(" ") for row in rows) if size.isdigit()}
+    return [
+        f"{shown(change.name)} has {sizes[change.blob]:,} bytes, more than the {max_file_bytes:,} that a commit may "
+        "add: delete or ignore it"
+        for change in files
+        if sizes[change.blob] > max_file_bytes >= sizes.get(change.old_blob, 0)
+    ]
+
+
+def _submodules(git: Git, staged: Sequence[Change]) -> list[str]:
+    return [
+        f"{shown(change.name)} is a git repository at {change.blob[:10]}, a commit that none of its remotes has, so "
+        f"nobody could get it: take it back to a published one, or out (git rm -f --cached {shown(change.name)})"
+        for change in staged
+        if change.mode == GITLINK and not published(git.at(git.cwd / change.name), change.blob)
+    ]
+
+
+def _secrets(git: Git, since: str) -> list[str]:
+    found = {
+        f"{name} contains what looks like {what}: remove it"
+        for name, line in added_lines(git, "--cached", since)
+        for what, looks in SECRETS
+        if looks.search(line)
+    }
+    return sorted(found)
 
 
 def make(git: Git, *, since: str, saved_ref: str, message: str) -> Commit | None:
@@ -106,17 +157,35 @@ def make(git: Git, *, since: str, saved_ref: str, message: str) -> Commit | None
     The agent's own commits stay reachable from `saved_ref`. Raises GitFailed with the hooks' output; the work is
     then still there, staged.
     """
-    head = head_sha(git)
-    assert head is not None
+    head = git.run("rev-parse", "--verify", "HEAD^{commit}")
     if head != since:
         git.run("update-ref", saved_ref, head)
+        _check_nothing_undone(git, since, head)
         git.run("reset", "--quiet", "--soft", since)
-    if git.ok("diff", "--cached", "--quiet"):
+    if git.ok("diff", "--cached", "--quiet", "--no-ext-diff", "--ignore-submodules=none"):
         return None
-    git.run("commit", "--quiet", "--file=-", "--cleanup=whitespace", stdin=message, guarded=True)
-    sha = head_sha(git)
-    assert sha is not None
-    return Commit(sha, since)
+    command = ("commit", "--quiet", "--file=-", "--cleanup=whitespace")
+    code, out, err = git.attempt(*command, stdin=message, guarded=True)
+    if code:
+        raise GitFailed(command, code, f"{said(out, err)}\n{TIME_OVER}" if code < 0 else said(out, err))
+    return Commit(git.run("rev-parse", "HEAD"), since)
+
+
+def _check_nothing_undone(git: Git, since: str, head: str) -> None:
+    """Raise GitFailed when HEAD was moved to before `since` and what that had is missing from the index."""
+    if is_ancestor(git, since, head):
+        return
+    now = commit_tree(git, git.run("write-tree"), (head,), "What is staged", "1000000000")
+    merge = ("merge-tree", "--write-tree", "--name-only", "--no-messages", "-z", since, now)
+    tree, *conflicts = git.attempt(*merge)[1].split("\0")
+    lost = set(git.names("diff", "--name-only", "--no-renames", "-z", now, tree)) - set(conflicts)
+    if lost:
+        raise GitFailed(
+            ("commit",),
+            1,
+            f"HEAD was moved away from {since}, which has passed, and its changes are missing from "
+            f"{', '.join(map(shown, sorted(lost)[:10]))}. Bring them back: git restore --source={since} FILE",
+        )
 
 
 def undo(git: Git, commit: Commit) -> None:
@@ -129,7 +198,6 @@ def differs(git: Git, sha: str) -> str | None:
     head = head_sha(git)
     if head != sha:
         return f"HEAD moved to {(head or 'nothing')[:10]} meanwhile"
-    status = git.run("status", "--porcelain", "--untracked-files=all")
-    if status:
-        return "these files are not as in the commit:\n" + "\n".join(status.splitlines()[:20])
+    if left := changes(git):
+        return "these files are not as in the commit:\n" + "\n".join(left[:20])
     return None

@@ -1,22 +1,29 @@
 """From a verified commit to an open pull request: each step looks first and does only what is missing."""
 
 import os
+import re
+import shlex
 import tempfile
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from git_workflow.command import Git
+from git_workflow.command import Git, said
 from git_workflow.errors import GitFailed, PushRejected
 from git_workflow.forge import Forge, PullRequest
+from git_workflow.repository import remote_url
 
 ASKPASS = """#!/bin/sh
 case "$1" in
   Username*) echo x-access-token ;;
-  *) cat "$AUTOFORGE_ASKPASS" ;;
+  *) read -r token < "$AUTOFORGE_ASKPASS" && rm -f "$AUTOFORGE_ASKPASS" && echo "$token" ;;
 esac
+"""
+HOOK = """#!/bin/sh
+rm -f "$AUTOFORGE_ASKPASS"
+unset GIT_ASKPASS AUTOFORGE_ASKPASS GIT_CONFIG_COUNT
+exec {hook} "$@"
 """
 
 
@@ -36,67 +43,70 @@ class Remote:
 def _network(git: Git, remote: Remote) -> Iterator[Git]:
     """git that may talk to the remote, for one call.
 
-    The token waits in a named pipe that gives it away once, to git's askpass: hooks of a push run later and find
-    nothing. Without a token the user's own credential helpers and keys are used.
+    The token waits in a named pipe for git's askpass and can be read once. The user's hooks run behind a script that
+    takes the pipe away first. Without a token the user's own credential helpers and keys are used.
     """
-    quiet = (
-        git.with_env(GIT_SSH_COMMAND="ssh -o BatchMode=yes")
-        if not git.ok("config", "core.sshCommand")
-        else git
-    )
+    online = git.with_env(**_ssh(git, remote), **remote.env)
     if remote.token is None:
-        yield quiet
+        yield online
         return
     with tempfile.TemporaryDirectory(prefix="autoforge-") as folder:
-        pipe, script = Path(folder) / "pipe", Path(folder) / "askpass"
-        script.write_text(ASKPASS)
-        script.chmod(0o700)
+        pipe, askpass, hooks = (Path(folder) / name for name in ("pipe", "askpass", "hooks"))
+        _script(askpass, ASKPASS)
+        hooks.mkdir()
+        for hook in _hooks(git):
+            _script(hooks / hook.name, HOOK.format(hook=shlex.quote(str(hook))))
+        config = {"credential.helper": "", "core.hooksPath": str(hooks)}
         os.mkfifo(pipe, 0o600)
-        giver = threading.Thread(target=_give_once, args=(pipe, remote.token), daemon=True)
-        giver.start()
+        held = os.open(pipe, os.O_RDWR | os.O_NONBLOCK)
         try:
-            yield quiet.with_env(
-                GIT_ASKPASS=str(script),
+            os.write(held, f"{remote.token}\n".encode())
+            yield online.with_env(
+                GIT_ASKPASS=str(askpass),
                 AUTOFORGE_ASKPASS=str(pipe),
-                GIT_CONFIG_COUNT="1",
-                GIT_CONFIG_KEY_0="credential.helper",
-                GIT_CONFIG_VALUE_0="",
+                GIT_CONFIG_COUNT=str(len(config)),
+                **{f"GIT_CONFIG_KEY_{n}": key for n, key in enumerate(config)},
+                **{f"GIT_CONFIG_VALUE_{n}": value for n, value in enumerate(config.values())},
             )
         finally:
-            if giver.is_alive():  # nobody asked: let the thread go
-                os.close(os.open(pipe, os.O_RDONLY | os.O_NONBLOCK))
-                giver.join()
+            os.close(held)
 
 
-def _give_once(pipe: Path, token: str) -> None:
-    try:
-        with pipe.open("w") as end:
-            pipe.unlink()
-            end.write(token + "\n")
-    except BrokenPipeError:
-        return
+def _ssh(git: Git, remote: Remote) -> Mapping[str, str]:
+    """Never ask; but the user's own way of calling ssh comes first."""
+    configured = {"GIT_SSH", "GIT_SSH_COMMAND"} & set(remote.env) or git.ok("config", "core.sshCommand")
+    return {} if configured else {"GIT_SSH_COMMAND": "ssh -o BatchMode=yes"}
+
+
+def _hooks(git: Git) -> list[Path]:
+    folder = Path(git.run("rev-parse", "--path-format=absolute", "--git-path", "hooks"))
+    found = folder.iterdir() if folder.is_dir() else ()
+    return [f for f in found if f.is_file() and os.access(f, os.X_OK) and f.suffix != ".sample"]
+
+
+def _script(path: Path, text: str) -> None:
+    path.write_text(text, "utf-8")
+    path.chmod(0o700)
 
 
 def fetch(git: Git, remote: Remote, branch: str) -> str:
-    """Bring the remote's branch here and answer its commit. Raises GitFailed."""
+    """Bring the remote's branch here, with its history, and answer its commit. Raises GitFailed."""
     tracking = f"refs/remotes/{remote.name}/{branch}"
+    flags = ["--quiet", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head"]
+    if git.run("rev-parse", "--is-shallow-repository") == "true":
+        flags.append("--unshallow")
     with _network(git, remote) as online:
-        online.run(
-            "fetch",
-            "--quiet",
-            "--no-tags",
-            "--no-recurse-submodules",
-            remote.name,
-            f"+refs/heads/{branch}:{tracking}",
-        )
-    return git.run("rev-parse", tracking)
+        online.run("fetch", *flags, remote.name, f"+refs/heads/{branch}:{tracking}")
+    return git.run("rev-parse", "--verify", tracking)
 
 
 def remote_branch(git: Git, remote: Remote, branch: str) -> str | None:
-    """The commit that the branch has on the remote, None when it is not there. Raises GitFailed."""
+    """The commit that the branch has where pushes go, None when it is not there. Raises GitFailed."""
     with _network(git, remote) as online:
-        out = online.run("ls-remote", remote.name, f"refs/heads/{branch}")
-    return out.split("\t")[0] or None
+        rows = online.lines("ls-remote", remote_url(git, remote.name) or remote.name, f"refs/heads/{branch}")
+    return next(
+        (sha for sha, _, ref in (r.partition("\t") for r in rows) if ref == f"refs/heads/{branch}"), None
+    )
 
 
 def ensure_pushed(git: Git, remote: Remote, *, branch: str, sha: str, known: str | None) -> bool:
@@ -114,24 +124,35 @@ def ensure_pushed(git: Git, remote: Remote, *, branch: str, sha: str, known: str
             "Look at that branch, then delete or rename it there and build again."
         )
     lease = f"--force-with-lease=refs/heads/{branch}:{there or ''}"
-    args = ("push", "--porcelain", "--no-follow-tags", lease, remote.name, f"{sha}:refs/heads/{branch}")
+    flags = ("--porcelain", "--no-follow-tags", "--no-recurse-submodules")
+    args = ("push", *flags, lease, remote.name, f"{sha}:refs/heads/{branch}")
     with _network(git, remote) as online:
         code, out, err = online.attempt(*args, guarded=True)
-    if code:
+    if code and not _arrived(git, remote, branch, sha):
         _explain(args, code, out, err, branch)
     return True
 
 
+def _arrived(git: Git, remote: Remote, branch: str, sha: str) -> bool:
+    """Whether a push that is said to have failed did its work: its answer can be lost, or refuse a repetition."""
+    try:
+        return remote_branch(git, remote, branch) == sha
+    except GitFailed:
+        return False
+
+
 def _explain(args: tuple[str, ...], code: int, out: str, err: str, branch: str) -> None:
-    refused = [line.split("\t")[-1] for line in out.splitlines() if line.startswith("!")]
-    said = [line.removeprefix("remote:").strip() for line in err.splitlines() if line.startswith("remote:")]
-    if not refused:
-        raise GitFailed(args, code, err or out)
-    reason = " ".join([*refused, *(line for line in said if line)])
+    refused = [line.split("\t")[2] for line in out.split("\n") if re.match(r"!\t[^\t]*\t", line)]
+    if not refused:  # no word about the branch: the remote was not reached, or a pre-push hook said no
+        raise GitFailed(args, code, said(out, err))
+    remarks = [line.removeprefix("remote:").strip() for line in err.split("\n") if line.startswith("remote:")]
+    reason = " ".join([*refused, *filter(None, remarks)])
     hint = "Push it again with `autoforge sync` when that is mended."
-    if "workflow" in reason:
+    if "refusing to allow" in reason and "workflow" in reason:
+        hint = "The token may not change workflow files: give it that permission, then `autoforge sync`."
+    if re.search("stale info|reference already exists|but expected", reason):
         hint = (
-            "The token may not change workflow files: give it the workflow permission, then `autoforge sync`."
+            "Somebody else pushed to it at the same moment, and that was not overwritten: look at the branch."
         )
     raise PushRejected(f"The push of {branch} was refused: {reason}. {hint}")
 
