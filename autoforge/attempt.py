@@ -1,16 +1,14 @@
 """One attempt at a batch: worktree, set-up, agent, and how it ended. Takes values, reports by value and by git."""
 
 import asyncio
-import contextlib
 import logging
-import shutil
 import tempfile
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from autoforge import process, verify
+from autoforge import judgement, process, verify
 from autoforge.agent import guard
 from autoforge.agent.session import Session, SessionEnd
 from autoforge.agent.tools import Tool
@@ -22,7 +20,7 @@ from autoforge.log import redact
 from autoforge.settings import Settings, Surroundings
 from db.errors import StoreError
 from db.feature import Batch, Ended, Feature, Result
-from git_workflow import worktree
+from git_workflow import standing, worktree
 from git_workflow.command import Git
 from git_workflow.errors import GitWorkflowError
 from git_workflow.naming import saved_ref
@@ -69,40 +67,51 @@ class Outcome:
     resets_at: datetime | None = None
 
 
-async def run(job: Job, events: Events, stop: asyncio.Event) -> Outcome:
-    """Any error becomes an Outcome, so that one bug never ends another agent's paid work."""
+@dataclass
+class _Progress:
+    """What there is to report when something breaks."""
+
     path: Path | None = None
     gate: Gate | None = None
-    scratch = Path(tempfile.mkdtemp(prefix="autoforge-")).resolve()
+
+
+async def run(job: Job, events: Events, stop: asyncio.Event) -> Outcome:
+    """Any error becomes an Outcome, so that one bug never ends another agent's paid work."""
+    progress = _Progress()
     try:
-        _tell(job, events, "worktree")
-        path = await asyncio.to_thread(_worktree, job)
-        place = _place(job, path, scratch)
-        await set_up(job.repo, path, place, settings=job.settings, surroundings=job.surroundings)
-        unfinished = await asyncio.to_thread(_unfinished, job, path)
-        gate = _gate(job, path, place, events)
-        _tell(job, events, "agent")
-        end = await job.agent(_session(job, path, place, unfinished), gate.tools(), events, stop)
-        return _outcome(job, gate, end, path)
+        with tempfile.TemporaryDirectory(prefix="autoforge-", ignore_cleanup_errors=True) as scratch:
+            try:
+                return await _run(job, events, stop, progress, Path(scratch).resolve())
+            finally:
+                if progress.path:
+                    await asyncio.to_thread(_leave, job, progress.path, events)
     except Exception as error:
         if not isinstance(error, OURS):
             log.exception("batch=%s attempt=%d", job.batch.key, job.number)
-        passed = tuple(gate.passed.values()) if gate else ()
-        return Outcome(Ended(Result.CRASHED, redact(str(error) or type(error).__name__)), passed, path)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
-        if path is not None:
-            await asyncio.to_thread(_leave, job, path)
+        passed = tuple(progress.gate.passed.values()) if progress.gate else ()
+        reason = redact(str(error) or type(error).__name__)
+        return Outcome(Ended(Result.CRASHED, reason), passed, progress.path)
+
+
+async def _run(job: Job, events: Events, stop: asyncio.Event, progress: _Progress, scratch: Path) -> Outcome:
+    _tell(job, events, "worktree")
+    path = progress.path = await asyncio.to_thread(_worktree, job)
+    unfinished = await asyncio.to_thread(_unfinished, job, path)
+    place = _place(job, path, scratch)
+    await set_up(job.repo, path, place, settings=job.settings, surroundings=job.surroundings)
+    gate = progress.gate = _gate(job, path, place, events)
+    _tell(job, events, "agent")
+    end = await job.agent(_session(job, path, place, unfinished), gate.tools(), events, stop)
+    return Outcome(judgement.of(gate, end), tuple(gate.passed.values()), path, end.resets_at)
 
 
 def _worktree(job: Job) -> Path:
-    assert job.batch.base_sha is not None
     recorded = Path(job.batch.worktree_path) if job.batch.worktree_path else None
     return worktree.acquire(
         job.repo,
         root=job.root,
         branch=job.batch.branch,
-        base_sha=job.batch.base_sha,
+        base_sha=_since(job.batch),
         recorded=recorded,
         busy=job.busy,
     )
@@ -136,8 +145,9 @@ async def set_up(
 
 
 def _unfinished(job: Job, path: Path) -> bool:
-    git = job.repo.git.at(path)
-    return head_sha(git) != _since(job.batch) or git.run("status", "--porcelain") != ""
+    """Whether an earlier try left work here, on top of what has passed."""
+    git, since = job.repo.git.at(path), _since(job.batch)
+    return head_sha(git) != since or git.run("status", "--porcelain") != ""
 
 
 def _since(batch: Batch) -> str:
@@ -163,7 +173,16 @@ def _gate(job: Job, path: Path, place: Place, events: Events) -> Gate:
         max_file_bytes=settings.commit.max_file_bytes,
         policy=_policy(job, path, place),
     )
-    return Gate(git, rules, job.batch, job.features, _since(job.batch), job.number, events)
+    return Gate(
+        git=git,
+        rules=rules,
+        batch=job.batch,
+        features=job.features,
+        since=_since(job.batch),
+        branch_ref=standing.branch_ref(git),
+        attempt=job.number,
+        events=events,
+    )
 
 
 def _signing(settings: Settings) -> Mapping[str, str]:
@@ -178,7 +197,7 @@ def _policy(job: Job, path: Path, place: Place) -> guard.Policy:
 
 
 def _session(job: Job, path: Path, place: Place, unfinished: bool) -> Session:
-    agent = job.settings.agent
+    agent, attempt = job.settings.agent, f"{job.batch.key}-{job.number}"
     verify_s = job.settings.verify.timeout_s * (len(job.verify) + 5) + job.settings.commit.timeout_s
     rules = render(
         "rules",
@@ -188,7 +207,12 @@ def _session(job: Job, path: Path, place: Place, unfinished: bool) -> Session:
         verify=job.verify,
     )
     prompt = render(
-        "code", features=job.features, verify=job.verify, parents=job.parents, unfinished=unfinished
+        "code",
+        features=job.features,
+        verify=job.verify,
+        parents=job.parents,
+        unfinished=unfinished,
+        kept={f.id: _kept(job, f) for f in job.features},
     )
     return Session(
         batch=job.batch.key,
@@ -196,8 +220,8 @@ def _session(job: Job, path: Path, place: Place, unfinished: bool) -> Session:
         prompt=prompt,
         rules=rules,
         session_id=job.session_id,
-        cli_path=process.write_cli_wrapper(job.run_dir / "claude", job.cli_path),
-        transcript=job.run_dir / f"{job.batch.key}-{job.number}.jsonl",
+        cli_path=process.write_cli_wrapper(job.run_dir / f"claude-{attempt}", job.cli_path),
+        transcript=job.run_dir / f"{attempt}.jsonl",
         policy=_policy(job, path, place),
         env=for_agent(job.surroundings, place, job.settings.environment.keep, tool_timeout_s=verify_s),
         model=agent.model,
@@ -207,54 +231,21 @@ def _session(job: Job, path: Path, place: Place, unfinished: bool) -> Session:
     )
 
 
-def _outcome(job: Job, gate: Gate, end: SessionEnd, path: Path) -> Outcome:
-    result, reason = end.result, end.reason
-    ids = {f.id for f in job.features}
-    if end.result is Result.PASSED or ids == set(gate.passed):
-        result, reason = _judge(ids, gate)
-    ended = Ended(
-        result=result,
-        reason=reason,
-        cost_usd=end.cost_usd,
-        turns=end.turns,
-        summary=redact(end.text) if gate.passed else "",
-        failed={**gate.last_red, **gate.failed},
-        questions=gate.questions,
-        untried=_untried(gate),
-    )
-    return Outcome(ended, tuple(gate.passed.values()), path, end.resets_at)
+def _kept(job: Job, feature: Feature) -> str | None:
+    """The commit with the work on this feature that an earlier try set aside, in whichever batch."""
+    return standing.kept_for(job.repo.git, saved_ref("*", f"*-feature-{feature.id}"))
 
 
-def _untried(gate: Gate) -> frozenset[int]:
-    """Features that could not be worked on, because another of the batch did not pass."""
-    missing = {f.id for f in gate.features} - set(gate.passed)
-    touched = {*gate.last_red, *gate.failed, *gate.questions}
-    return frozenset(
-        f.id for f in gate.features if f.id in missing - touched and missing & set(f.dependencies)
-    )
-
-
-def _judge(ids: Collection[int], gate: Gate) -> tuple[Result, str]:
-    """What a session that ended by itself was worth: only what has passed the gate counts."""
-    if set(gate.passed) >= set(ids):
-        return Result.PASSED, ""
-    if gate.passed:
-        return Result.PARTIAL, "the session ended before this feature passed"
-    if gate.questions:
-        return Result.NEEDS_INPUT, "a person must decide"
-    if gate.failed or gate.last_red:
-        return Result.FAILED, "the agent gave up"
-    return Result.NO_WORK, "the agent ended without passing or failing anything"
-
-
-def _leave(job: Job, path: Path) -> None:
+def _leave(job: Job, path: Path, events: Events) -> None:
     """End what still runs in the worktree, and keep uncommitted work on a ref of its own."""
     process.reap(repo=str(job.repo.common_dir), below=path)
-    with contextlib.suppress(GitWorkflowError):
-        ref = saved_ref(job.batch.key, str(job.number))
-        worktree.save_work(
-            job.repo.git.at(path), ref, f"Unfinished work of attempt {job.number} at {job.batch.branch}"
-        )
+    ref = saved_ref(job.batch.key, str(job.number))
+    try:
+        what = f"Unfinished work of attempt {job.number} at {job.batch.branch}"
+        worktree.save_work(job.repo.git.at(path), ref, what)
+    except (GitWorkflowError, OSError) as error:
+        text = f"uncommitted work in {path} could not be saved on {ref}: {error}"
+        events.put_nowait(Event(EventKind.WARNING, job.batch.key, text))
 
 
 def _tell(job: Job, events: Events, stage: str) -> None:

@@ -8,8 +8,9 @@ from typing import Any
 from autoforge import plan
 from autoforge.lead import Options
 from autoforge.project import Project, target_branch
-from db.feature import UNFINISHED, Batch, BatchStatus, Feature, FeatureStatus
+from db.feature import UNFINISHED, Batch, BatchStatus, Feature, FeatureStatus, Parent
 from db.store import FeatureStore
+from git_workflow.base import Tip
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,10 @@ class Step:
 
 
 def foresee(project: Project, store: FeatureStore, options: Options) -> list[list[Step]]:
-    """Waves of batches: what is in one wave can run at the same time."""
+    """Waves of batches: what is in one wave can run at the same time.
+
+    As if all attempts took equally long; a build fills each slot as soon as it is free.
+    """
     features, batches = store.features(), store.batches()
     if options.features:
         chosen = plan.selection(features, options.features)
@@ -30,8 +34,9 @@ def foresee(project: Project, store: FeatureStore, options: Options) -> list[lis
     target = target_branch(project)
     waves = []
     while wave := _wave(project, features, batches):
-        waves.append([_step(batch, features, batches, target) for batch in wave])
-        done = {b.key: replace(b, status=BatchStatus.OPENED, head_sha=b.key) for b in wave}
+        below = {batch.key: _below(batch, features, batches) for batch in wave}
+        waves.append([_step(batch, features, below[batch.key], target) for batch in wave])
+        done = {b.key: _done(b, below[b.key]) for b in wave}
         batches = [b for b in batches if b.key not in done] + list(done.values())
         owner = {i: b.key for b in wave for i in b.feature_ids}
         features = [
@@ -39,6 +44,11 @@ def foresee(project: Project, store: FeatureStore, options: Options) -> list[lis
             for f in features
         ]
     return waves
+
+
+def _done(batch: Batch, below: Sequence[Tip]) -> Batch:
+    parents = batch.parents or tuple(Parent(tip.key, tip.sha) for tip in below)
+    return replace(batch, status=BatchStatus.OPENED, head_sha=batch.key, parents=parents)
 
 
 def _wave(project: Project, features: Sequence[Feature], batches: Sequence[Batch]) -> list[Batch]:
@@ -59,14 +69,26 @@ def _wave(project: Project, features: Sequence[Feature], batches: Sequence[Batch
     return begun + new
 
 
-def _step(batch: Batch, features: Sequence[Feature], batches: Sequence[Batch], target: str) -> Step:
+def _below(batch: Batch, features: Sequence[Feature], batches: Sequence[Batch]) -> list[Tip]:
+    """The parents that no other parent contains."""
+    tips = plan.parents(batch, features, batches).tips
+    by_key = {b.key: b for b in batches}
+    contained: set[str] = set()
+    todo = [parent.key for tip in tips for parent in by_key[tip.key].parents]
+    while todo:
+        key = todo.pop()
+        if key in by_key and key not in contained:
+            contained.add(key)
+            todo += [parent.key for parent in by_key[key].parents]
+    return [tip for tip in tips if tip.key not in contained]
+
+
+def _step(batch: Batch, features: Sequence[Feature], below: Sequence[Tip], target: str) -> Step:
     names = tuple(f"#{f.id} {f.name}" for f in features if f.id in batch.feature_ids)
     if batch.status in UNFINISHED and batch.base_branch:
         return Step(batch.branch, names, batch.base_branch)
-    tips = plan.parents(batch, features, batches).tips
-    contained = {p.key for tip in tips for b in batches if b.key == tip.key for p in b.parents}
-    below = [tip.branch for tip in tips if tip.key not in contained]
-    base = target if not below else below[0] if len(below) == 1 else "a join of " + " and ".join(below)
+    branches = [tip.branch for tip in below]
+    base = target if not below else branches[0] if len(below) == 1 else "a join of " + " and ".join(branches)
     return Step(batch.branch, names, base)
 
 

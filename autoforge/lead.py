@@ -4,12 +4,13 @@ import asyncio
 import contextlib
 import secrets
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
-from autoforge import lane, lock, log, orchestrator, preflight, project, publishing, report
+from autoforge import lane, lock, log, orchestrator, preflight, process, project, publishing, report
 from autoforge.agent import session
 from autoforge.attempt import AgentRun
 from autoforge.budget import Budget, back_off_s, pause_until
@@ -27,6 +28,7 @@ from git_workflow import repository, worktree
 from git_workflow.repository import Repository
 
 KEPT_RUNS = 20
+GRACE_S = 6.0  # SIGTERM must end a build within 10 s
 
 
 @dataclass(frozen=True)
@@ -189,12 +191,40 @@ async def _reconcile(build: Build) -> None:
 
 
 async def _run(build: Build) -> State:
+    cut_short = asyncio.create_task(_cut_short(build))
+    try:
+        return await _lead(build)
+    finally:
+        cut_short.cancel()
+
+
+async def _cut_short(build: Build) -> None:
+    """A push or fetch that hangs does not hear a stop: what still runs after GRACE_S is ended."""
+    await build.stop.now.wait()
+    await asyncio.sleep(GRACE_S)
+    await asyncio.to_thread(process.reap, build.id)
+
+
+async def _lead(build: Build) -> State:
     await _reconcile(build)
     state = State(Budget(build.project.settings.limits.budget_usd))
     if preflight.anything_to_do(build):
-        build = await preflight.baseline(build)
+        build = await _unless_stopped(build, preflight.baseline(build)) or build
     await orchestrator.run(build, state)
     return state
+
+
+async def _unless_stopped(build: Build, work: Coroutine[Any, Any, Build]) -> Build | None:
+    """The work's result, or None when it was told to stop meanwhile; its commands have ended then."""
+    task, stopped = asyncio.create_task(work), asyncio.create_task(build.stop.now.wait())
+    await asyncio.wait({task, stopped}, return_when=asyncio.FIRST_COMPLETED)
+    stopped.cancel()
+    if task.done():
+        return task.result()
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+    return None
 
 
 @contextlib.contextmanager

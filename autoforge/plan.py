@@ -1,7 +1,7 @@
 """Which batches to start next, and what they are built on: pure, from the table's values."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from autoforge import scheduler
 from db.feature import UNFINISHED, UNMERGED, Batch, BatchStatus, Feature, FeatureStatus
@@ -104,7 +104,7 @@ def parents(batch: Batch, features: Sequence[Feature], batches: Sequence[Batch])
     mine = [by_id[i] for i in batch.feature_ids]
     keys = {by_id[d].batch_key for f in mine for d in f.dependencies if d not in batch.feature_ids}
     keys |= earlier(batch, batches)
-    below = [_alive(by_key[key], by_key) for key in sorted(k for k in keys if k in by_key)]
+    below = [b for key in sorted(k for k in keys if k in by_key) for b in _alive(by_key[key], by_key)]
     tips = [Tip(b.key, b.branch, b.head_sha) for b in below if b.status in UNMERGED and b.head_sha]
     merged = [b.merge_sha for b in below if b.status is BatchStatus.MERGED and b.merge_sha]
     return Parents(tuple(dict.fromkeys(tips)), tuple(dict.fromkeys(merged)))
@@ -117,11 +117,16 @@ def earlier(batch: Batch, batches: Sequence[Batch]) -> set[str]:
     return {b.key for b in batches if b.key != batch.key and mine & set(b.feature_ids) and b.status in usable}
 
 
-def _alive(batch: Batch, by_key: Mapping[str, Batch]) -> Batch:
-    """A folded batch lives on in its parent."""
-    while batch.status is BatchStatus.FOLDED and batch.parents and batch.parents[0].key in by_key:
-        batch = by_key[batch.parents[0].key]
-    return batch
+def _alive(batch: Batch, by_key: Mapping[str, Batch]) -> list[Batch]:
+    """Where its work is now. A folded batch lives on in its parents: their branches have its merge commit."""
+    if batch.status is not BatchStatus.FOLDED:
+        return [batch]
+    below = [by_key[parent.key] for parent in batch.parents if parent.key in by_key]
+    return [
+        replace(b, head_sha=batch.merge_sha or b.head_sha) if b.branch == batch.base_branch else b
+        for parent in below
+        for b in _alive(parent, by_key)
+    ]
 
 
 def next_status(batch: Batch, features: Sequence[Feature], *, over: bool) -> BatchStatus:

@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from git_workflow.repository import Repository
 
 @dataclass(frozen=True)
 class Project:
-    """`folder` has autoforge.toml; `remote` and `slug` are None where there is none."""
+    """`folder` has autoforge.toml; `remote` is None where there is none, `slug` where the remote is no forge's."""
 
     repo: Repository
     folder: Path
@@ -29,8 +29,10 @@ class Project:
 
     @property
     def worktrees(self) -> Path:
-        name = self.settings.worktree.folder or f"{self.repo.root.name}.worktrees"
-        return (self.repo.root.parent / name).resolve()
+        """Beside the main checkout, also when the command was started in a linked worktree."""
+        common = self.repo.common_dir
+        main = common.parent if common.name == ".git" else self.repo.root
+        return (main.parent / (self.settings.worktree.folder or f"{main.name}.worktrees")).resolve()
 
     @property
     def database_url(self) -> str:
@@ -41,16 +43,16 @@ def open_project(path: Path, surroundings: Surroundings, flags: Mapping[str, Any
     """The project at or above `path`. Raises NotARepository, UnusableRepository and SettingsError."""
     repo = repository.open_repository(path.resolve(), Git(path))
     folder = _folder(path.resolve(), repo.root)
-    repo = Repository(
-        repo.git, repo.root, repo.common_dir, str(folder.relative_to(repo.root)).removeprefix(".")
-    )
+    prefix = "" if folder == repo.root else folder.relative_to(repo.root).as_posix()
     settings = configuration.load(folder, flags or {})
     url = repository.remote_url(repo.git, settings.remote)
-    found = repository_slug(url) if url else None
-    host, slug = found or (None, None)
-    token = surroundings.token if host and host == _host(_api_url(settings, surroundings, host)) else None
-    remote = publish.Remote(settings.remote, token, surroundings.network) if url else None
-    return Project(repo, folder, settings, surroundings, remote, slug)
+    host, slug = (repository_slug(url) if url else None) or ("", None)
+    if slug and _api_url(settings, surroundings, host) is None:
+        slug = None
+    remote = publish.Remote(settings.remote, surroundings.token if slug else None, surroundings.network)
+    return Project(
+        replace(repo, prefix=prefix), folder, settings, surroundings, remote if url else None, slug
+    )
 
 
 def _folder(path: Path, root: Path) -> Path:
@@ -63,11 +65,12 @@ def _folder(path: Path, root: Path) -> Path:
     return root
 
 
-def _api_url(settings: Settings, surroundings: Surroundings, host: str) -> str:
+def _api_url(settings: Settings, surroundings: Surroundings, host: str) -> str | None:
+    """The API of the forge at `host`, None when it is none that we know: then it gets no token of ours."""
     given = settings.github.api_url or surroundings.api_url
-    if given:
-        return given.rstrip("/")
-    return "https://api.github.com" if host == "github.com" else f"https://{host}/api/v3"
+    if not given and (host == "github.com" or host.endswith(".ghe.com")):
+        given = f"https://api.{host}"
+    return given.rstrip("/") if given and host and host == _host(given) else None
 
 
 def _host(url: str) -> str:
@@ -82,8 +85,10 @@ def connect(project: Project) -> Forge | None:
 
     url = repository.remote_url(project.repo.git, project.settings.remote) or ""
     host, _ = repository_slug(url) or ("", "")
+    api_url = _api_url(project.settings, project.surroundings, host)
+    assert api_url is not None
     return connect_github(
-        api_url=_api_url(project.settings, project.surroundings, host),
+        api_url=api_url,
         slug=project.slug,
         token=project.remote.token,
         seconds_between_writes=project.settings.github.seconds_between_writes,

@@ -10,8 +10,8 @@ from autoforge.build import Build
 from autoforge.events import Event, EventKind
 from autoforge.pull_request import Facts, StackEntry
 from db.feature import UNMERGED, Attempt, Batch, BatchStatus, Feature, FeatureStatus, PrStatus
-from git_workflow import diff, publish, repository
-from git_workflow.errors import GitWorkflowError, PushRejected
+from git_workflow import diff, publish
+from git_workflow.errors import ForgeFailed, GitWorkflowError, PushRejected
 from git_workflow.forge import Forge, PullRequest
 
 log = logging.getLogger("autoforge.publishing")
@@ -27,9 +27,9 @@ async def run(build: Build, batch: Batch) -> None:
         if build.publish and build.forge and batch.status is BatchStatus.PUSHED:
             batch = await asyncio.to_thread(_open, build, build.forge, batch)
             _tell(build, batch, f"pull request #{batch.pr_number} {batch.pr_url}")
+            await asyncio.to_thread(_update_neighbours, build, build.forge, batch)
     except GitWorkflowError as error:
-        log.warning("batch=%s publish failed: %s", batch.key, error)
-        build.events.put_nowait(Event(EventKind.WARNING, batch.key, f"not published: {error}"))
+        _warn(build, batch, f"not published: {error}")
         failed = await asyncio.to_thread(build.store.batch, batch.key)
         await asyncio.to_thread(build.store.save_batch, replace(failed, last_error=str(error)))
 
@@ -89,7 +89,6 @@ def _open(build: Build, forge: Forge, batch: Batch) -> Batch:
     )
     opened = build.store.batch(batch.key)
     build.store.save_batch(replace(opened, last_error=None))
-    _update_parents(build, forge, opened)
     return opened
 
 
@@ -101,16 +100,21 @@ def _status(pull: PullRequest) -> PrStatus:
     return PrStatus.DRAFT if pull.draft else PrStatus.OPEN
 
 
-def _update_parents(build: Build, forge: Forge, batch: Batch) -> None:
-    """The parents' pull requests name their new child."""
+def _update_neighbours(build: Build, forge: Forge, batch: Batch) -> None:
+    """The pull requests below and above name this one; whatever a person wrote into them stays."""
     features, batches, attempts = build.store.features(), build.store.batches(), build.store.attempts()
-    keys = {parent.key for parent in batch.parents}
-    for parent in batches:
-        if parent.key in keys and parent.pr_number and parent.status is BatchStatus.OPENED:
-            body = forge.get(parent.pr_number).body
-            updated = pull_request.with_stack(body, _facts(build, parent, features, batches, attempts))
+    below = {parent.key for parent in batch.parents}
+    for other in batches:
+        near = other.key in below or batch.key in {parent.key for parent in other.parents}
+        if not near or other.pr_number is None or other.status is not BatchStatus.OPENED:
+            continue
+        try:
+            body = forge.get(other.pr_number).body
+            updated = pull_request.with_stack(body, _facts(build, other, features, batches, attempts))
             if updated != body:
-                forge.edit(parent.pr_number, body=updated)
+                forge.edit(other.pr_number, body=updated)
+        except ForgeFailed as error:  # the pull request itself is open: nothing is left to publish
+            _warn(build, batch, f"#{other.pr_number} does not name #{batch.pr_number} yet: {error}")
 
 
 def _facts(
@@ -145,15 +149,10 @@ def _entry(batch: Batch, features: Sequence[Feature]) -> StackEntry:
     return StackEntry(batch.branch, title, batch.pr_number, batch.pr_url)
 
 
+def _warn(build: Build, batch: Batch, text: str) -> None:
+    log.warning("batch=%s %s", batch.key, text)
+    build.events.put_nowait(Event(EventKind.WARNING, batch.key, text))
+
+
 def _tell(build: Build, batch: Batch, text: str) -> None:
     build.events.put_nowait(Event(EventKind.STAGE, batch.key, text))
-
-
-def reachable(build: Build) -> str | None:
-    """Why nothing can be pushed, None when it can."""
-    assert build.project.remote is not None
-    return publish.reachable(build.project.repo.git, build.project.remote)
-
-
-def is_ancestor(build: Build, old: str, new: str) -> bool:
-    return repository.is_ancestor(build.project.repo.git, old, new)

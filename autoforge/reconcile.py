@@ -7,8 +7,12 @@ from db.feature import UNMERGED, Batch, BatchStatus, PrStatus
 from db.store import FeatureStore
 from git_workflow.base import Target
 from git_workflow.command import Git
+from git_workflow.errors import ForgeFailed
 from git_workflow.forge import Forge, PullRequest
 from git_workflow.repository import is_ancestor
+
+ON_THE_FORGE = (BatchStatus.OPENED, BatchStatus.CLOSED)  # what is closed may be reopened
+GONE = 404
 
 
 @dataclass(frozen=True)
@@ -21,45 +25,44 @@ class Verdict:
     note: str | None = None
 
 
-def judge(
-    batch: Batch, pull: PullRequest, *, target_branch: str, in_target: bool, parent_branches: Sequence[str]
-) -> Verdict:
+def judge(batch: Batch, pull: PullRequest, *, in_target: bool, parent_branches: Sequence[str]) -> Verdict:
     """The decision table. `in_target`: the merge commit is an ancestor of the fetched target."""
     name = f"#{pull.number} ({batch.branch})"
     if pull.state == "open":
-        return Verdict(batch.status, PrStatus.DRAFT if pull.draft else PrStatus.OPEN)
+        return Verdict(BatchStatus.OPENED, PrStatus.DRAFT if pull.draft else PrStatus.OPEN)
     if not pull.merged:
-        return Verdict(
-            BatchStatus.CLOSED, PrStatus.CLOSED, note=f"{name} was closed unmerged; what depends on it waits."
-        )
-    if pull.base_branch == target_branch and in_target:
+        note = f"{name} was closed unmerged: what depends on it waits until it is reopened and merged."
+        known = batch.status is BatchStatus.CLOSED
+        return Verdict(BatchStatus.CLOSED, PrStatus.CLOSED, note=None if known else note)
+    if in_target:
         return Verdict(BatchStatus.MERGED, PrStatus.MERGED, pull.merge_sha)
+    where = f"{name} was merged into {pull.base_branch}"
     if pull.base_branch in parent_branches:
-        return Verdict(
-            BatchStatus.FOLDED, PrStatus.MERGED, pull.merge_sha, f"{name} was merged into {pull.base_branch}."
-        )
-    return Verdict(
-        batch.status,
-        PrStatus.MERGED,
-        pull.merge_sha,
-        f"{name} was merged into {pull.base_branch}, but its commits are not in {target_branch} yet.",
-    )
+        note = f"{where} and gets into the target with it."
+        return Verdict(BatchStatus.FOLDED, PrStatus.MERGED, pull.merge_sha, note)
+    note = f"{where}, but its commits are not in the target yet."
+    return Verdict(BatchStatus.OPENED, PrStatus.MERGED, pull.merge_sha, note)
 
 
 def sync(store: FeatureStore, forge: Forge, git: Git, target: Target) -> list[str]:
-    """Bring every open pull request's state into the table; answers what a person should know. Raises ForgeFailed."""
+    """Bring every pull request's state into the table; answers what a person should know. Raises ForgeFailed."""
     notes = []
     batches = store.batches()
     branches = {batch.key: batch.branch for batch in batches}
     for batch in batches:
-        if batch.status is not BatchStatus.OPENED or batch.pr_number is None:
+        if batch.status not in ON_THE_FORGE or batch.pr_number is None:
             continue
-        pull = forge.get(batch.pr_number)
+        try:
+            pull = forge.get(batch.pr_number)
+        except ForgeFailed as error:
+            if error.status != GONE:
+                raise
+            notes.append(f"{batch.branch}: {error}")
+            continue
         verdict = judge(
             batch,
             pull,
-            target_branch=target.branch,
-            in_target=bool(pull.merge_sha) and _contains(git, target.sha, pull.merge_sha),
+            in_target=_contains(git, target.sha, pull.merge_sha),
             parent_branches=[branches[p.key] for p in batch.parents if p.key in branches],
         )
         store.set_pull_request(

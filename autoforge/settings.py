@@ -2,18 +2,20 @@
 
 import re
 import tomllib
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import SettingsError as UnreadableVariable
 
 from autoforge.errors import SettingsError
 from git_workflow.naming import valid_prefix
 
 FILE = "autoforge.toml"
+PREFIX = "AUTOFORGE_"
 FLAGS = "<flags>"  # no key of the file can be called so
 TOKENS = (
     "AUTOFORGE_GITHUB_TOKEN",
@@ -89,7 +91,6 @@ class Limits(Section):
     """What a build may use."""
 
     budget_usd: float | None = Field(None, gt=0)
-    open_prs: int = Field(50, ge=1)
 
 
 class Environment(Section):
@@ -115,7 +116,7 @@ class Settings(BaseSettings):
     """Everything that can be configured. Frozen; read once when a command starts."""
 
     model_config = SettingsConfigDict(
-        extra="forbid", frozen=True, env_prefix="AUTOFORGE_", env_nested_delimiter="__", populate_by_name=True
+        extra="forbid", frozen=True, env_prefix=PREFIX, env_nested_delimiter="__", populate_by_name=True
     )
 
     target: str | None = None
@@ -153,7 +154,8 @@ class Settings(BaseSettings):
 class Surroundings:
     """What was taken out of the process's environment at its start; secrets do not show in a repr.
 
-    `children` is the complete environment for agents, set-up and verify commands.
+    `plain` is what children get in any case, `credentials` only those that `environment.keep` names, `model_access`
+    only the agent.
     """
 
     token: str | None = field(default=None, repr=False)
@@ -177,8 +179,8 @@ def take(environ: MutableMapping[str, str]) -> Surroundings:
         if key.startswith("GIT_") or key in TOKENS:
             del environ[key]
         elif MODEL_ACCESS.search(key):
-            access[key] = environ[key]
-        elif CREDENTIAL.search(key) and not key.startswith("AUTOFORGE_"):
+            access[key] = credentials[key] = environ.pop(key)
+        elif CREDENTIAL.search(key) and not key.startswith(PREFIX):
             credentials[key] = environ.pop(key)
     return Surroundings(
         token=token,
@@ -188,7 +190,7 @@ def take(environ: MutableMapping[str, str]) -> Surroundings:
         identity=(name, email) if name and email else None,
         credentials=credentials,
         model_access=access,
-        plain={k: v for k, v in environ.items() if k not in access},
+        plain={k: v for k, v in environ.items() if not k.startswith(PREFIX)},
     )
 
 
@@ -203,8 +205,12 @@ def load(root: Path, flags: Mapping[str, Any]) -> Settings:
         return Settings(**{**content, FLAGS: _nested(flags)})
     except ValidationError as error:
         raise SettingsError(_explain(path, content, error)) from error
-    except TypeError as error:
-        raise SettingsError(f"{path}: {error}") from error
+    except UnreadableVariable as error:
+        section = re.search(r'field "(\w+)"', str(error))
+        raise SettingsError(
+            f"a variable of {PREFIX}{section[1].upper() if section else ''} cannot be read: a list in a variable is "
+            f"JSON, such as {PREFIX}VERIFY__COMMANDS='[\"make test\"]'."
+        ) from error
 
 
 def _nested(flags: Mapping[str, Any]) -> dict[str, Any]:
@@ -224,10 +230,17 @@ def _explain(path: Path, content: Mapping[str, Any], error: ValidationError) -> 
     lines = []
     for fault in error.errors():
         key = ".".join(str(part) for part in fault["loc"])
-        place: Any = content
-        for part in fault["loc"][:1]:
-            place = place.get(part) if isinstance(place, Mapping) else None
-        where = path if place is not None or fault["loc"][0] in content else "a flag or AUTOFORGE_* variable"
+        in_file = _at(content, fault["loc"]) == (True, fault["input"])
         what = "there is no such key" if fault["type"] == "extra_forbidden" else fault["msg"]
-        lines.append(f"{where}: {key}: {what}")
+        lines.append(f"{path if in_file else f'a flag or {PREFIX}* variable'}: {key}: {what}")
     return "\n".join(lines)
+
+
+def _at(content: Any, location: Sequence[int | str]) -> tuple[bool, Any]:
+    """Whether there is a value at this place, and which."""
+    for part in location:
+        try:
+            content = content[part]
+        except (KeyError, IndexError, TypeError):
+            return False, None
+    return True, content
