@@ -1,24 +1,26 @@
 """The command line: wires typer and turns what is left of an error into an exit code."""
 
+import io
 import os
-import signal
 import sys
 import tempfile
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
 from autoforge import settings
 from autoforge.commands import answer, build, demo, features, init, status, sync
-from autoforge.commands.context import Invocation
+from autoforge.commands.context import Invocation, say
 from autoforge.errors import AutoforgeError
 from autoforge.log import redact
-from db.errors import InvalidFeatures, NotFound, StoreError
+from autoforge.settings import Surroundings
+from db.errors import StoreError
 from git_workflow.errors import GitWorkflowError, NotARepository, UnusableRepository
 
-USAGE = (NotARepository, UnusableRepository, InvalidFeatures, NotFound)
+UNUSABLE = (StoreError, NotARepository, UnusableRepository)
 
 
 def app() -> typer.Typer:
@@ -39,9 +41,11 @@ def app() -> typer.Typer:
 
 def _root(
     context: typer.Context,
-    repository: Annotated[Path, typer.Option("-C", help="Folder of the repository to work on.")] = Path(),
+    repository: Annotated[
+        Path, typer.Option("-C", help="Folder of the repository to work on.", show_default="this folder")
+    ] = Path(),
 ) -> None:
-    assert isinstance(context.obj, settings.Surroundings)
+    assert isinstance(context.obj, Surroundings)
     context.obj = Invocation(repository, context.obj)
 
 
@@ -51,22 +55,32 @@ def main() -> None:
         sys.exit(
             "autoforge needs Linux or macOS. On Windows, run it inside WSL: https://learn.microsoft.com/windows/wsl"
         )
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(
+                errors="replace"
+            )  # a terminal that cannot show a character is no reason to stop
+    run(None, settings.take(os.environ))
+
+
+def run(arguments: Sequence[str] | None, surroundings: Surroundings) -> NoReturn:
+    """Raises SystemExit. `arguments` None: those of the process."""
     try:
-        app()(obj=settings.take(os.environ))
+        app()(arguments, prog_name="autoforge", obj=surroundings)
     except (AutoforgeError, GitWorkflowError, StoreError) as error:
-        code = error.exit_code if isinstance(error, AutoforgeError) else 2 if isinstance(error, USAGE) else 1
+        code = (
+            error.exit_code if isinstance(error, AutoforgeError) else 2 if isinstance(error, UNUSABLE) else 1
+        )
         _fail(str(error), code)
     except KeyboardInterrupt:
         sys.exit(130)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(128 + signal.SIGPIPE)
     except Exception:
         with tempfile.NamedTemporaryFile("w", prefix="autoforge-bug-", suffix=".log", delete=False) as file:
             file.write(redact(traceback.format_exc()))
         _fail(f"This is a bug in autoforge. Please report it with {file.name}", 3)
+    sys.exit(0)
 
 
-def _fail(message: str, code: int) -> None:
-    typer.echo(f"error: {redact(message)}", err=True)
+def _fail(message: str, code: int) -> NoReturn:
+    say(f"error: {redact(message)}", err=True)
     sys.exit(code)

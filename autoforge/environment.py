@@ -63,6 +63,16 @@ def for_commands(surroundings: Surroundings, place: Place, keep: Collection[str]
     return {**surroundings.plain, **kept, **_ours(place)}
 
 
+def for_hooks(place: Place, *, sign: bool) -> Mapping[str, str]:
+    """For git's own environment when it commits, so that hooks see what verify commands do."""
+    ours = _ours(place)
+    if sign:  # with an SSH key, git asks the agent
+        del ours["SSH_AUTH_SOCK"]
+        return ours
+    no_signature = {"GIT_CONFIG_KEY_1": "commit.gpgSign", "GIT_CONFIG_VALUE_1": "false"}
+    return {**ours, **no_signature, "GIT_CONFIG_COUNT": "2"}
+
+
 def for_agent(
     surroundings: Surroundings, place: Place, keep: Collection[str], *, tool_timeout_s: float
 ) -> Mapping[str, str]:

@@ -9,43 +9,40 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from autoforge.errors import BuildActive
+from autoforge.process import start_time
 
 
 @contextlib.contextmanager
 def lead(state_dir: Path, build_id: str) -> Iterator[None]:
     """Hold the repository's lock. Raises BuildActive with the holder's pid; a recycled pid cannot hold it."""
     state_dir.mkdir(parents=True, exist_ok=True)
-    told = state_dir / "lock.json"
+    told = _told(state_dir)
     lock = FileLock(state_dir / "lock")
     try:
         lock.acquire(blocking=False)
     except Timeout as error:
         raise BuildActive(
-            f"Another build is running on this repository ({_holder(told)}). Wait for it, or stop it."
+            f"Another build is running on this repository ({holder(state_dir) or 'it has just started'}). "
+            "Wait for it, or stop it."
         ) from error
     try:
-        told.write_text(json.dumps({"pid": os.getpid(), "build": build_id}))
+        pid = os.getpid()
+        told.write_text(json.dumps({"pid": pid, "started": start_time(pid), "build": build_id}))
         yield
     finally:
         told.unlink(missing_ok=True)
         lock.release()
 
 
-def _holder(told: Path) -> str:
-    try:
-        return f"pid {json.loads(told.read_text())['pid']}"
-    except (OSError, ValueError, KeyError):
-        return "it has just started"
+def _told(state_dir: Path) -> Path:
+    return state_dir / "lock.json"
 
 
 def holder(state_dir: Path) -> str | None:
-    """Who leads this repository now, None when nobody does."""
-    if not (state_dir / "lock").exists():
-        return None
-    lock = FileLock(state_dir / "lock")
+    """Who leads this repository now, None when nobody does. Looks only: to try the lock could turn a build away."""
     try:
-        lock.acquire(blocking=False)
-    except Timeout:
-        return _holder(state_dir / "lock.json")
-    lock.release()
-    return None
+        told = json.loads(_told(state_dir).read_text())
+        pid, started = told["pid"], told["started"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return f"pid {pid}" if isinstance(pid, int) and start_time(pid) == started else None

@@ -88,7 +88,7 @@ class _Heard:
     limited: bool = False
     turns: int = 0
     text: str = ""
-    stderr: deque[str] = field(default_factory=lambda: deque(maxlen=10))
+    trouble: deque[str] = field(default_factory=lambda: deque(maxlen=10))  # what the CLI wrote to stderr
 
 
 def find_cli() -> Path:
@@ -120,7 +120,8 @@ async def run(
     except CLINotFoundError as error:
         return SessionEnd(Result.UNAVAILABLE, str(error))
     except ClaudeSDKError as error:
-        log.warning("batch=%s the claude CLI ended: %s %s", session.batch, error, list(heard.stderr))
+        log.warning("batch=%s the claude CLI ended: %s %s", session.batch, error, list(heard.trouble))
+        heard.trouble.append(str(error).partition("\n")[0])
     if broken.error:
         raise broken.error
     return _end(heard, cause, session)
@@ -204,7 +205,7 @@ def _end(heard: _Heard, cause: Result | None, session: Session) -> SessionEnd:
     result = heard.result
     if result is None:
         kind = cause or Result.CRASHED
-        reason = "\n".join([_why(kind, session), *([] if cause else heard.stderr)])
+        reason = _why(kind, session) if cause else "\n".join([_why(kind, session), *heard.trouble])
         return SessionEnd(kind, redact(reason), None, heard.turns, heard.text)
     kind, reason = Result.PASSED, ""
     if cause:
@@ -276,5 +277,5 @@ def _options(
         max_turns=session.max_turns,
         max_budget_usd=session.max_cost_usd,
         env=dict(session.env),
-        stderr=heard.stderr.append,
+        stderr=heard.trouble.append,
     )

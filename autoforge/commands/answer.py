@@ -4,17 +4,21 @@ from typing import Annotated
 
 import typer
 
-from autoforge.commands.context import Repository, open_project
+from autoforge.commands.context import Repository, open_project, say
 from autoforge.errors import UsageError
 
 
 def answer(
     context: typer.Context,
-    feature: Annotated[int | None, typer.Argument(help="The feature that asks.", show_default=False)] = None,
-    text: Annotated[str | None, typer.Argument(help="The answer.", show_default=False)] = None,
+    feature: Annotated[
+        int | None, typer.Argument(metavar="ID", help="The feature that asks.", show_default=False)
+    ] = None,
+    text: Annotated[
+        str | None, typer.Argument(metavar="TEXT", help="The answer.", show_default=False)
+    ] = None,
     repository: Repository = None,
 ) -> None:
-    """Answer an agent's question; without arguments, show the open questions.
+    """Answer an agent's question, or show the open ones.
 
     The answer is in the next attempt's prompt.
     """
@@ -25,13 +29,16 @@ def answer(
         if feature is None:
             asking = [f for f in store.features() if f.status is FeatureStatus.NEEDS_INPUT]
             for f in asking:
-                typer.echo(f"#{f.id} {f.name}\n  {f.question}\n  autoforge answer {f.id} TEXT")
+                say(f"#{f.id} {f.name}\n  {f.question}\n  autoforge answer {f.id} TEXT")
             if not asking:
-                typer.echo("No feature waits for an answer.")
+                say("No feature waits for an answer.")
             return
+        asked = store.feature(feature)
+        if asked.status is not FeatureStatus.NEEDS_INPUT:
+            raise UsageError(f"Feature #{feature} does not wait for an answer: it is {asked.status}.")
         if text is None or not text.strip():
             raise UsageError(
-                f"#{feature} asks: {store.feature(feature).question or 'nothing'}. Give the answer as TEXT."
+                f"#{feature} asks: {asked.question} Give the answer: autoforge answer {feature} TEXT"
             )
         store.answer(feature, text.strip())
-    typer.echo(f"Noted. Feature #{feature} is pending again; build to go on.")
+    say(f"Noted. Feature #{feature} is pending again; build to go on.")

@@ -4,9 +4,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from autoforge.commands.context import Json, Repository, console, open_project, print_json
+from autoforge.commands.context import Json, Repository, open_project, print_json, say, width
 
 if TYPE_CHECKING:
+    from autoforge.lead import Options
     from autoforge.project import Project
     from db.store import FeatureStore
 
@@ -69,37 +70,40 @@ def build(
 
 
 def _run(
-    project: "Project", store: "FeatureStore", options: "object", *, as_json: bool, verbose: bool
+    project: "Project", store: "FeatureStore", options: "Options", *, as_json: bool, verbose: bool
 ) -> int:
     import asyncio
     from datetime import datetime
 
     from autoforge import lead, report
     from autoforge.progress import lines, summary
+    from autoforge.project import target_branch
 
-    assert isinstance(options, lead.Options)
-    show = lines.printer(lambda text: typer.echo(text, err=as_json), datetime.now, verbose=verbose)
+    show = lines.printer(lambda text: say(text, err=as_json), datetime.now, verbose=verbose)
     ended = asyncio.run(lead.run(project, store, options, show, lead.Seams()))
     if as_json:
         print_json(report.as_json(ended))
-    else:
-        summary.show_report(console(), ended)
+        return ended.exit_code
+    stack = summary.stack_lines(ended.batches, ended.features, target_branch(project))
+    for line in [*summary.report_lines(ended, width()), *stack]:
+        say(line)
     return ended.exit_code
 
 
-def _show_plan(project: "Project", store: "FeatureStore", options: "object", *, as_json: bool) -> None:
-    from autoforge import foresight, lead
+def _show_plan(project: "Project", store: "FeatureStore", options: "Options", *, as_json: bool) -> None:
+    from autoforge import foresight
 
-    assert isinstance(options, lead.Options)
     waves = foresight.foresee(project, store, options)
     if as_json:
         print_json({"waves": [[foresight.as_json(step) for step in wave] for wave in waves]})
         return
     for number, wave in enumerate(waves, 1):
-        typer.echo(f"wave {number}:")
+        say(f"Wave {number}{f', {len(wave)} agents at once' if len(wave) > 1 else ''}:")
         for step in wave:
-            typer.echo(f"  {step.branch}")
-            typer.echo(f"    features: {', '.join(step.features)}")
-            typer.echo(f"    based on: {step.base}")
-    if not waves:
-        typer.echo("Nothing can be started. `autoforge status` says why.")
+            say(f"  {step.branch}, based on {step.base}")
+            for name in step.features:
+                say(f"    {name}")
+    if waves:
+        say("Nothing was started. The last part of a new branch's name will be another one.")
+    else:
+        say("Nothing can be started. `autoforge status` says why.")

@@ -1,6 +1,8 @@
-"""What the commands share: which repository was meant, and how to open it."""
+"""What the commands share: which repository was meant, how to open it, and how to print."""
 
 import json
+import os
+import shutil
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,11 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from autoforge.progress.lines import plain
 from autoforge.settings import Surroundings
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from autoforge.project import Project
 
 Repository = Annotated[
@@ -41,16 +42,26 @@ def open_project(
     return project.open_project(path, given.surroundings, flags)
 
 
+def say(text: str, *, err: bool = False) -> None:
+    """Print lines. When the reader has gone (`| head`), the rest of the command's output is dropped."""
+    _write(plain(text), err=err)
+
+
 def print_json(value: object) -> None:
-    def plain(item: object) -> object:
+    def text_of(item: object) -> object:
         return item.isoformat() if isinstance(item, datetime) else str(item)
 
-    typer.echo(json.dumps(value, indent=2, default=plain, ensure_ascii=False))
+    _write(json.dumps(value, indent=2, default=text_of, ensure_ascii=False), err=False)
 
 
-def console() -> "Console":
-    """Plain text in a pipe, at most 100 columns wide; NO_COLOR is respected."""
-    from rich.console import Console
+def _write(text: str, *, err: bool) -> None:
+    try:
+        typer.echo(text, err=err)
+    except BrokenPipeError:
+        with open(os.devnull, "w") as nowhere:  # noqa: PTH123
+            os.dup2(nowhere.fileno(), (sys.stderr if err else sys.stdout).fileno())
 
-    terminal = sys.stdout.isatty()
-    return Console(width=None if terminal else 100, highlight=False, soft_wrap=not terminal)
+
+def width() -> int:
+    """Columns of the terminal; 100 in a pipe, where COLUMNS says nothing else."""
+    return shutil.get_terminal_size(fallback=(100, 24)).columns

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from autoforge.commands.context import Invocation, console
+from autoforge.commands.context import Invocation, say
 
 
 def demo(
@@ -20,7 +20,9 @@ def demo(
         bool, typer.Option("--keep", help="Leave the loopback GitHub running until Ctrl-C.")
     ] = False,
 ) -> None:
-    """Build the sample application offline: six features, stacked pull requests, no account.
+    """See the main job offline, without an account.
+
+    Builds a small application: six features, in parallel worktrees, as stacked pull requests.
 
     Real are the claude CLI with its tools and hooks, git, worktrees, pushes over HTTP and the GitHub client.
     Scripted is only what the model says; GitHub is a stand-in on 127.0.0.1.
@@ -28,6 +30,4 @@ def demo(
     from autoforge.demo import run
 
     given: Invocation = context.obj
-    raise typer.Exit(
-        run.run(dir_, keep=keep, surroundings=given.surroundings, write=typer.echo, console=console())
-    )
+    raise typer.Exit(run.run(dir_, keep=keep, surroundings=given.surroundings, write=say))

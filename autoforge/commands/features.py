@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from autoforge.commands.context import Json, Repository, console, open_project, print_json
+from autoforge.commands.context import Json, Repository, open_project, print_json, say, width
+from autoforge.commands.status import NO_FEATURES
 
 
 def app() -> typer.Typer:
@@ -19,10 +20,13 @@ def app() -> typer.Typer:
 
 def import_(
     context: typer.Context,
-    file: Annotated[Path, typer.Argument(help="A JSON, YAML or TOML list of features.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A JSON, YAML or TOML list of features.")],
     repository: Repository = None,
 ) -> None:
-    """Store all features of a file, or none when one of them is not valid."""
+    """Store all features of a file, or none.
+
+    Nothing is stored when one of them is not valid.
+    """
     from autoforge import feature_file
     from autoforge.project import table
 
@@ -30,7 +34,7 @@ def import_(
     with table(project) as store:
         new = feature_file.read(file, {feature_file.fold(f.name): f.id for f in store.features()})
         ids = store.add_features(new)
-    typer.echo(
+    say(
         f"Imported {len(ids)} features: #{ids[0]} to #{ids[-1]}."
         if len(ids) > 1
         else f"Imported feature #{ids[0]}."
@@ -39,7 +43,7 @@ def import_(
 
 def add(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(help="What the feature is called.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What the feature is called.")],
     description: Annotated[str, typer.Option(help="What is wanted and why.")] = "",
     step: Annotated[list[str] | None, typer.Option(help="An acceptance step; may be repeated.")] = None,
     category: Annotated[
@@ -71,7 +75,7 @@ def add(
     )
     with table(open_project(context, repository)) as store:
         [feature_id] = store.add_features([feature])
-    typer.echo(f"Added feature #{feature_id}.")
+    say(f"Added feature #{feature_id}.")
 
 
 def list_(context: typer.Context, json_: Json = False, repository: Repository = None) -> None:
@@ -85,14 +89,15 @@ def list_(context: typer.Context, json_: Json = False, repository: Repository = 
     if json_:
         print_json({"features": report.as_json(made)["features"]})
     elif made.features:
-        summary.show_features(console(), made)
+        for text in summary.table_lines(made, width()):
+            say(text)
     else:
-        typer.echo("There are no features yet. Add some: autoforge features import FILE")
+        say(NO_FEATURES)
 
 
 def show(
     context: typer.Context,
-    feature: Annotated[int, typer.Argument(help="The feature's id.")],
+    feature: Annotated[int, typer.Argument(metavar="ID", help="The feature's id.")],
     json_: Json = False,
     repository: Repository = None,
 ) -> None:
@@ -110,4 +115,4 @@ def show(
         print_json(dataclasses.asdict(wanted))
     else:
         for text in summary.feature_lines(wanted, made):
-            typer.echo(text)
+            say(text)

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from autoforge.commands.context import Repository, open_project
+from autoforge.commands.context import Repository, open_project, say
 from autoforge.errors import UsageError
 
 TEMPLATE = """\
@@ -37,7 +37,7 @@ def init(
     commands = ", ".join(json.dumps(command, ensure_ascii=False) for command in verify or ())
     with path.open("x", encoding="utf-8") as file:
         file.write(TEMPLATE.format(target=f"target = {target}\n", commands=commands))
-    typer.echo(f"Wrote {path}.")
+    say(f"Wrote {path}.")
     if not verify:
-        typer.echo("Now set `verify.commands` in it: what must succeed before a feature counts.")
-    typer.echo("Next: autoforge features import FILE, then autoforge build --auto-pr")
+        say("Now set `verify.commands` in it: what must succeed before a feature counts.")
+    say("Next: autoforge features import FILE, then autoforge build --auto-pr")

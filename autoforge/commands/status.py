@@ -2,11 +2,13 @@
 
 import typer
 
-from autoforge.commands.context import Json, Repository, console, open_project, print_json
+from autoforge.commands.context import Json, Repository, open_project, print_json, say, width
+
+NO_FEATURES = "There are no features yet. Add some: autoforge features import FILE"
 
 
 def status(context: typer.Context, json_: Json = False, repository: Repository = None) -> None:
-    """Show the feature table, what is left and why, and what it cost."""
+    """Show all features, what is left and why, and the cost."""
     from autoforge import lock, report
     from autoforge.progress import summary
     from autoforge.project import table, target_branch
@@ -18,9 +20,9 @@ def status(context: typer.Context, json_: Json = False, repository: Repository =
     if json_:
         print_json(report.as_json(made))
         return
-    out = console()
     if holder := lock.holder(project.repo.state_dir):
-        out.print(f"A build is running ({holder}).", highlight=False)
-    summary.show_report(out, made)
-    if batches:
-        summary.show_stack(out, batches, features, target_branch(project))
+        say(f"A build is running ({holder}).")
+    for line in summary.report_lines(made, width()) if features else [NO_FEATURES]:
+        say(line)
+    for line in summary.stack_lines(batches, features, target_branch(project)) if batches else []:
+        say(line)

@@ -2,11 +2,14 @@
 
 import typer
 
-from autoforge.commands.context import Repository, open_project
+from autoforge.commands.context import Repository, open_project, say
 
 
 def sync(context: typer.Context, repository: Repository = None) -> None:
-    """Bring the pull requests' state into the table and finish what was left between commit and pull request."""
+    """Bring pull requests and table into step.
+
+    Takes the pull requests' state into the table, and opens those that an earlier build could not open.
+    """
     import asyncio
     from datetime import datetime
 
@@ -15,8 +18,8 @@ def sync(context: typer.Context, repository: Repository = None) -> None:
     from autoforge.project import table
 
     project = open_project(context, repository)
-    show = lines.printer(typer.echo, datetime.now, verbose=False)
+    show = lines.printer(say, datetime.now, verbose=False)
     with table(project) as store:
         left = asyncio.run(lead.sync(project, store, show))
-        typer.echo("The table is up to date." if not left else f"{left} batches are not published.")
+        say("The table is up to date." if not left else f"{left} batches are not published.")
     raise typer.Exit(1 if left else 0)

@@ -11,14 +11,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rich.console import Console
-
-from autoforge import project
 from autoforge.demo import sample, script
 from autoforge.demo.github import Account, LoopbackGitHub, Repository
 from autoforge.demo.model import ScriptedModel
 from autoforge.errors import UsageError
-from autoforge.progress import summary
 from autoforge.settings import Surroundings
 from git_workflow.command import Git
 
@@ -66,15 +62,14 @@ def run(
     keep: bool,
     surroundings: Surroundings,
     write: Callable[[str], None],
-    console: Console,
 ) -> int:
     """The build's exit code."""
-    write(INTRODUCTION)
     with _folder(folder) as place, _stage(place, surroundings) as stage:
+        write(INTRODUCTION)
         repository = _make_repository(stage)
         code = _autoforge(stage, write, "features", "import", str(sample.features_file()))
         code = code or _autoforge(stage, write, "build", "--auto-pr")
-        _show(stage, repository, surroundings, write, console)
+        _show(repository, write)
         if keep:
             write(f"\nThe loopback GitHub answers at {stage.github.url} (token {TOKEN}); Ctrl-C ends it.")
             _wait()
@@ -159,18 +154,7 @@ def _listen() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def _show(
-    stage: Stage,
-    repository: Repository,
-    surroundings: Surroundings,
-    write: Callable[[str], None],
-    console: Console,
-) -> None:
-    opened = project.open_project(stage.app, surroundings)
-    with project.table(opened) as store:
-        features, batches = store.features(), store.batches()
-    write("\nBranches, each below what it is built on:")
-    summary.show_stack(console, batches, features, "main")
+def _show(repository: Repository, write: Callable[[str], None]) -> None:
     write("\nPull requests:")
     for number, pull in sorted(repository.pulls.items()):
         draft = " (draft)" if pull.draft else ""

@@ -1,11 +1,20 @@
 """Plain timestamped lines: one for each thing that a person wants to know has happened."""
 
+import re
 from collections.abc import Callable
 from datetime import datetime
 
 from autoforge.events import Event, EventKind
 
 SHOWN = frozenset(EventKind) - {EventKind.TEXT}
+MARKS = {EventKind.TOOL: "  · ", EventKind.DENIED: "denied: ", EventKind.WARNING: "warning: "}
+LONGEST = 160
+INVISIBLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def plain(text: str) -> str:
+    """The text without what would move a terminal's cursor, colour it or turn the reading direction."""
+    return INVISIBLE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def printer(
@@ -23,7 +32,5 @@ def printer(
 def line(event: Event, at: datetime) -> str:
     """`12:34:56 [k3f9ab] agent` with the batch's key, or `-` for the build itself."""
     text = " ".join(event.text.split())
-    mark = {EventKind.TOOL: "  · ", EventKind.DENIED: "denied: ", EventKind.WARNING: "warning: "}.get(
-        event.kind, ""
-    )
-    return f"{at:%H:%M:%S} [{event.batch or '-':^6}] {mark}{text if len(text) <= 160 else text[:159] + '…'}"
+    shown = text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+    return f"{at:%H:%M:%S} [{event.batch or '-':^6}] {MARKS.get(event.kind, '')}{shown}"

@@ -1,30 +1,65 @@
-"""The feature table, the branch graph and the pull requests as text of a given width."""
+"""The feature table, the branch graph and what is left, as lines of text."""
 
-from collections.abc import Mapping, Sequence
+import io
+from collections.abc import Sequence
 
-from rich import box
+from rich.cells import cell_len
 from rich.console import Console
-from rich.table import Table
+from rich.text import Text
 from rich.tree import Tree
 
+from autoforge.progress.lines import plain
 from autoforge.report import Report
 from db.feature import Batch, Feature, FeatureStatus
 
+COLUMNS = ("id", "feature", "status", "needs", "commit", "PR")
+NAME, GAP, NARROWEST, LONGEST_NEEDS = 1, "  ", 10, 16
+REASON_LINES = 8
+UNLIMITED = 10_000  # columns: a branch is copied and must stay in one line
 
-def show_report(console: Console, report: Report) -> None:
+
+def report_lines(report: Report, width: int) -> list[str]:
     """Table, then what is left and why, then the totals in one sentence."""
-    show_features(console, report)
-    for reasons, label in ((report.blocked, "blocked"), (report.open, "not passed")):
-        for feature_id, reason in reasons.items():
-            console.print(f"#{feature_id} {label}: {reason}", markup=False, highlight=False)
-    for reason in report.unpublished.values():
-        console.print(reason, markup=False, highlight=False)
-    console.print(totals(report), markup=False, highlight=False)
+    return [
+        *table_lines(report, width),
+        "",
+        *(_short(f"#{i} blocked: {reason}") for i, reason in report.blocked.items()),
+        *(_short(f"#{i} not passed: {reason}") for i, reason in report.open.items()),
+        *map(_short, report.unpublished.values()),
+        totals(report),
+    ]
 
 
-def show_features(console: Console, report: Report) -> None:
-    if report.features:
-        console.print(_table(report))
+def _short(reason: str) -> str:
+    """The first line and the end, where a command's output says what went wrong; `features show` has it all."""
+    lines = [line.rstrip() for line in reason.splitlines() if line.strip()]
+    if len(lines) > REASON_LINES:
+        lines = [lines[0], "…", *lines[2 - REASON_LINES :]]
+    return "\n  ".join(lines)
+
+
+def table_lines(report: Report, width: int) -> list[str]:
+    """Names are cut where the table would be wider than `width` columns."""
+    rows = [COLUMNS, *(_row(f, blocked=f.id in report.blocked) for f in report.features)]
+    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
+    others = sum(widths) - widths[NAME] + len(GAP) * (len(COLUMNS) - 1)
+    widths[NAME] = min(widths[NAME], max(NARROWEST, width - others))
+    return [
+        GAP.join(_fit(cell, size) for cell, size in zip(row, widths, strict=True)).rstrip() for row in rows
+    ]
+
+
+def _row(f: Feature, *, blocked: bool) -> tuple[str, ...]:
+    status = "blocked" if blocked else str(f.status)
+    pull = f"#{f.pr_number} {f.pr_status or ''}".strip() if f.pr_number else ""
+    needs = _fit(",".join(map(str, f.dependencies)), LONGEST_NEEDS).rstrip()
+    return str(f.id), plain(f.name), status, needs, (f.commit_sha or "")[:8], pull
+
+
+def _fit(cell: str, size: int) -> str:
+    text = Text(cell)
+    text.truncate(size, overflow="ellipsis", pad=True)
+    return text.plain
 
 
 def feature_lines(feature: Feature, report: Report) -> list[str]:
@@ -47,28 +82,6 @@ def feature_lines(feature: Feature, report: Report) -> list[str]:
     steps = [f"  [{'x' if n in shown else ' '}] {step}" for n, step in enumerate(feature.steps)]
     head = [f"#{feature.id} {feature.name}", *([feature.description] if feature.description else [])]
     return head + [f"{name}: {value}" for name, value in facts.items() if value] + steps
-
-
-def _table(report: Report) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for name, options in _COLUMNS.items():
-        table.add_column(name, **options)  # type: ignore[arg-type]
-    for f in report.features:
-        status = "blocked" if f.id in report.blocked else str(f.status)
-        pull = f"#{f.pr_number} {f.pr_status or ''}".strip() if f.pr_number else ""
-        depends = ",".join(map(str, f.dependencies))
-        table.add_row(str(f.id), f.name, status, depends, (f.commit_sha or "")[:8], pull)
-    return table
-
-
-_COLUMNS: Mapping[str, Mapping[str, object]] = {
-    "id": {"justify": "right", "no_wrap": True},
-    "feature": {"overflow": "ellipsis", "no_wrap": True, "ratio": 1},
-    "status": {"no_wrap": True},
-    "needs": {"overflow": "ellipsis", "no_wrap": True},
-    "commit": {"no_wrap": True},
-    "PR": {"no_wrap": True},
-}
 
 
 def totals(report: Report) -> str:
@@ -96,24 +109,26 @@ def totals(report: Report) -> str:
     return f"{sentence}. Cost: ${report.cost_usd:.2f}"
 
 
-def show_stack(console: Console, batches: Sequence[Batch], features: Sequence[Feature], target: str) -> None:
-    """The branches as a tree: each below what it is built on."""
+def stack_lines(batches: Sequence[Batch], features: Sequence[Feature], target: str) -> list[str]:
+    """The branches as a tree, each below what it is built on; none when nothing has been committed."""
     keys = {batch.key for batch in batches}
-    root = Tree(target, guide_style="dim")
+    root = Tree(Text(plain(target)), guide_style="")
     nodes: dict[str, Tree] = {}
     for batch in batches:
         if batch.head_sha is None:
             continue
         parents = [p.key for p in batch.parents if p.key in keys]
         above = nodes.get(parents[-1], root) if parents else root
-        nodes[batch.key] = above.add(_branch(batch, features, len(parents)))
-    console.print(root)
+        nodes[batch.key] = above.add(Text(_branch(batch, features, len(parents))))
+    if not nodes:
+        return []
+    out = io.StringIO()
+    Console(file=out, width=UNLIMITED, color_system=None, force_terminal=False).print(root)
+    return ["", *(line.rstrip() for line in out.getvalue().splitlines())]
 
 
 def _branch(batch: Batch, features: Sequence[Feature], parents: int) -> str:
     names = ", ".join(f"#{f.id}" for f in features if f.batch_key == batch.key)
     joined = f" (join of {parents})" if parents > 1 else ""
     pull = f" → PR #{batch.pr_number}" if batch.pr_number else ""
-    return f"{batch.branch} {(batch.head_sha or '')[:8]} [{batch.status}] {names}{joined}{pull}".replace(
-        "[", "\\["
-    )
+    return f"{batch.branch} {(batch.head_sha or '')[:8]} [{batch.status}] {names}{joined}{pull}"
