@@ -1,0 +1,48 @@
+"""What reviewers do on the loopback GitHub: merge, close, edit."""
+
+import asyncio
+import json
+import urllib.request
+from dataclasses import dataclass
+from typing import Any
+
+from autoforge import lead
+from autoforge.events import Event
+from autoforge.project import Project, table
+from tests.conftest import TOKEN
+from tests.harness.github import ValidatingGitHub
+
+
+@dataclass(frozen=True)
+class Reviewer:
+    github: ValidatingGitHub
+
+    def _send(self, method: str, path: str, **body: Any) -> Any:
+        request = urllib.request.Request(
+            f"{self.github.url}/repos/octo/app/{path}",
+            json.dumps(body).encode() if body else None,
+            {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"},
+            method=method,
+        )
+        with urllib.request.urlopen(request, timeout=20) as answer:
+            return json.loads(answer.read() or "null")
+
+    def open(self, head: str, base: str = "main") -> int:
+        return int(self._send("POST", "pulls", title="by hand", head=head, base=base)["number"])
+
+    def merge(self, number: int | None, how: str = "merge") -> str:
+        return str(self._send("PUT", f"pulls/{number}/merge", merge_method=how)["sha"])
+
+    def edit(self, number: int | None, **fields: str) -> None:
+        self._send("PATCH", f"pulls/{number}", **fields)
+
+    def delete_branch(self, branch: str) -> None:
+        self._send("DELETE", f"git/refs/heads/{branch}")
+
+
+def sync(project: Project) -> tuple[int, list[str]]:
+    """How many batches are left unpublished, and what a person was told."""
+    shown: list[Event] = []
+    with table(project) as store:
+        left = asyncio.run(lead.sync(project, store, shown.append))
+    return left, [event.text for event in shown]

@@ -1,0 +1,100 @@
+"""The repository's lock: one holder, known by its pid, gone with its process."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from autoforge import lock
+from autoforge.errors import BuildActive
+from autoforge.process import start_time
+
+HOLD = """
+import sys
+from pathlib import Path
+from autoforge import lock
+with lock.lead(Path(sys.argv[1]), "other"):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> "subprocess.Popen[str]":
+    """Another process that holds the lock until its input ends."""
+    return subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(tmp_path)],
+        cwd=Path(__file__).parent.parent,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_b2_the_second_is_refused_with_the_first_ones_pid(
+    other: "subprocess.Popen[str]", tmp_path: Path
+) -> None:
+    with other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "held\n"
+        with pytest.raises(BuildActive, match=rf"pid {other.pid}\b"), lock.lead(tmp_path, "mine"):
+            pass
+        assert lock.holder(tmp_path) == f"pid {other.pid}"
+    assert lock.holder(tmp_path) is None
+
+
+def test_b1_a_killed_holder_holds_nothing(other: "subprocess.Popen[str]", tmp_path: Path) -> None:
+    with other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        other.kill()
+    assert (tmp_path / "lock.json").exists()
+    assert lock.holder(tmp_path) is None
+    with lock.lead(tmp_path, "mine"):
+        assert lock.holder(tmp_path) == f"pid {os.getpid()}"
+    assert not (tmp_path / "lock.json").exists()
+
+
+def test_b2_a_recycled_pid_is_no_holder(tmp_path: Path) -> None:
+    stale = {"pid": os.getpid(), "started": (start_time(os.getpid()) or 0) - 1000, "build": "old"}
+    (tmp_path / "lock.json").write_text(json.dumps(stale))
+    assert lock.holder(tmp_path) is None
+    with lock.lead(tmp_path, "mine"):
+        assert lock.holder(tmp_path) == f"pid {os.getpid()}"
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{", "[]", "{}", '{"pid": null, "started": null}', '{"pid": -1, "started": 1}']
+)
+def test_a_lock_file_that_was_cut_off_is_no_holder(tmp_path: Path, content: str) -> None:
+    (tmp_path / "lock.json").write_text(content)
+    assert lock.holder(tmp_path) is None
+
+
+def test_to_look_does_not_turn_a_build_away(tmp_path: Path) -> None:
+    done = threading.Event()
+
+    def look() -> None:
+        while not done.is_set():
+            lock.holder(tmp_path)
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    try:
+        for number in range(200):
+            with lock.lead(tmp_path, str(number)):
+                pass
+    finally:
+        done.set()
+        looking.join()
+
+
+def test_it_is_freed_when_the_build_fails(tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError), lock.lead(tmp_path, "first"):
+        raise ZeroDivisionError
+    with lock.lead(tmp_path, "second"):
+        pass

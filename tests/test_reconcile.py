@@ -1,0 +1,189 @@
+"""What people did to pull requests, learnt from the forge, and what is built on it afterwards."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from autoforge.demo.github import Repository
+from autoforge.project import Project
+from autoforge.reconcile import Verdict, judge
+from db.feature import Batch, BatchStatus, NewFeature, PrStatus
+from git_workflow import github as forge_client
+from git_workflow.errors import GitWorkflowError
+from git_workflow.forge import PullRequest
+from tests.agents import Crew, diligent
+from tests.builds import add, batches, build, chain
+from tests.conftest import TOKEN, run
+from tests.harness.github import Fault, ValidatingGitHub
+from tests.reviews import Reviewer, sync
+from tests.values import batch
+
+Opened = Callable[..., Project]
+OPEN, MERGED, FOLDED, CLOSED = BatchStatus.OPENED, BatchStatus.MERGED, BatchStatus.FOLDED, BatchStatus.CLOSED
+
+
+@pytest.fixture
+def online(
+    opened: Opened, forged: Repository, github: ValidatingGitHub, monkeypatch: pytest.MonkeyPatch
+) -> Opened:
+    monkeypatch.setattr(forge_client, "BACK_OFF_S", 0.01)
+
+    def open_(**flags: object) -> Project:
+        return opened(token=TOKEN, api_url=github.url, **{"batch_size": 1, **flags})
+
+    return open_
+
+
+@pytest.fixture
+def reviewer(github: ValidatingGitHub) -> Reviewer:
+    return Reviewer(github)
+
+
+def by_feature(project: Project) -> dict[int, Batch]:
+    return {b.feature_ids[0]: b for b in batches(project)}
+
+
+def files(branch: str | None, folder: Path) -> list[str]:
+    return run("git", "ls-tree", "-r", "--name-only", branch or "", "src/", cwd=folder).split()
+
+
+@pytest.mark.parametrize(
+    ("state", "draft", "merged", "base", "in_target", "status", "pr_status", "noted"),
+    [
+        ("open", False, False, "main", False, OPEN, PrStatus.OPEN, False),
+        ("open", True, False, "autoforge/parent", False, OPEN, PrStatus.DRAFT, False),
+        ("closed", False, False, "main", False, CLOSED, PrStatus.CLOSED, True),
+        ("closed", False, True, "main", True, MERGED, PrStatus.MERGED, False),
+        ("closed", False, True, "main", False, OPEN, PrStatus.MERGED, True),
+        ("closed", False, True, "autoforge/parent", False, FOLDED, PrStatus.MERGED, True),
+        ("closed", False, True, "autoforge/parent", True, MERGED, PrStatus.MERGED, False),
+        ("closed", False, True, "autoforge/join-1", False, OPEN, PrStatus.MERGED, True),
+        ("closed", False, True, "release", False, OPEN, PrStatus.MERGED, True),
+    ],
+)
+def test_the_decision_table(
+    state: str,
+    draft: bool,
+    merged: bool,
+    base: str,
+    in_target: bool,
+    status: BatchStatus,
+    pr_status: PrStatus,
+    noted: bool,
+) -> None:
+    sha = "m" * 40 if merged else None
+    pull = PullRequest(3, "url", state, draft, merged, "autoforge/k", "h", base, "t", "b", sha)
+    for before in (OPEN, CLOSED):
+        verdict = judge(
+            batch("k", 1, status=before), pull, in_target=in_target, parent_branches=["autoforge/parent"]
+        )
+        repeated = before is status is CLOSED
+        assert verdict == Verdict(status, pr_status, sha, verdict.note)
+        assert bool(verdict.note) == (noted and not repeated)
+
+
+@pytest.mark.parametrize("how", ["merge", "squash", "rebase"])
+def test_s7_a_merge_of_any_kind_is_recorded_and_what_comes_next_starts_from_the_target(
+    online: Opened, forged: Repository, reviewer: Reviewer, origin: Path, how: str
+) -> None:
+    project = online()
+    add(project, NewFeature("First"))
+    build(project, Crew(diligent), auto_pr=True)
+    sha = reviewer.merge(batches(project)[0].pr_number, how)
+    add(project, NewFeature("Second", existing=(1,)))
+    assert build(project, Crew(diligent), auto_pr=True).exit_code == 0
+    first, second = by_feature(project)[1], by_feature(project)[2]
+    assert (first.status, first.pr_status, first.merge_sha) == (MERGED, PrStatus.MERGED, sha)
+    assert (second.base_branch, second.base_sha, second.parents) == ("main", sha, ())
+    assert forged.pulls[second.pr_number or 0].base == "main"
+    assert files(second.branch, origin) == ["src/f1.txt", "src/f2.txt"]
+
+
+def test_half_a_merged_diamond_is_built_on_a_join_of_the_target_and_the_other_half(
+    online: Opened, forged: Repository, reviewer: Reviewer, origin: Path
+) -> None:
+    project = online()
+    add(project, NewFeature("Left"), NewFeature("Right"))
+    build(project, Crew(diligent), auto_pr=True)
+    left, right = by_feature(project)[1], by_feature(project)[2]
+    sha = reviewer.merge(left.pr_number, "squash")
+    add(project, NewFeature("Bottom", existing=(1, 2)))
+    assert build(project, Crew(diligent), auto_pr=True).exit_code == 0
+    bottom = by_feature(project)[3]
+    assert [p.key for p in bottom.parents] == [right.key]
+    parents = run("git", "log", "-1", "--format=%P", bottom.base_branch or "", cwd=origin).split()
+    assert set(parents) == {sha, right.head_sha}
+    assert files(bottom.branch, origin) == ["src/f1.txt", "src/f2.txt", "src/f3.txt"]
+    assert forged.pulls[bottom.pr_number or 0].draft
+
+
+def test_s5_a_closed_parent_makes_its_children_wait_until_it_is_reopened(
+    online: Opened, forged: Repository, reviewer: Reviewer
+) -> None:
+    project = online()
+    add(project, *chain("First", "Second"))
+    build(project, Crew(diligent), auto_pr=True)
+    first, second = by_feature(project)[1], by_feature(project)[2]
+    reviewer.edit(first.pr_number, state="closed")
+    add(project, NewFeature("Third", existing=(1,)))
+    crew = Crew(diligent)
+    shown: list[str] = []
+    ended = build(project, crew, auto_pr=True, show=lambda event: shown.append(event.text))
+    assert ended.exit_code == 1
+    assert "closed unmerged" in ended.blocked[3]
+    assert any(f"#{first.pr_number}" in text and "closed unmerged" in text for text in shown)
+    assert any(f"#{second.pr_number} is built on {first.branch}, which is closed" in text for text in shown)
+    assert not any("baseline" in text for text in shown)
+    assert crew.sessions == []
+    assert not any("was closed unmerged" in text for text in sync(project)[1])
+    reviewer.edit(first.pr_number, state="open")
+    assert build(project, Crew(diligent), auto_pr=True).exit_code == 0
+    assert by_feature(project)[3].base_branch == first.branch
+
+
+def test_a_child_merged_into_its_parents_branch_lives_on_there(
+    online: Opened, forged: Repository, reviewer: Reviewer, origin: Path
+) -> None:
+    """On the forge the parent's branch has moved: what depends on the child is built on that."""
+    project = online()
+    add(project, *chain("First", "Second"))
+    build(project, Crew(diligent), auto_pr=True)
+    first, second = by_feature(project)[1], by_feature(project)[2]
+    sha = reviewer.merge(second.pr_number, "squash")
+    add(project, NewFeature("Third", existing=(2,)))
+    assert build(project, Crew(diligent), auto_pr=True).exit_code == 0
+    third = by_feature(project)[3]
+    assert by_feature(project)[2].status is FOLDED
+    assert (third.base_branch, third.base_sha) == (first.branch, sha)
+    assert files(third.branch, origin) == ["src/f1.txt", "src/f2.txt", "src/f3.txt"]
+    reviewer.merge(first.pr_number)
+    notes = sync(project)[1]
+    assert by_feature(project)[1].status is MERGED
+    assert any(f"#{third.pr_number} is built on {first.branch}, which is merged" in note for note in notes)
+
+
+def test_one_pull_request_that_is_gone_does_not_hide_the_others(
+    online: Opened, forged: Repository, reviewer: Reviewer, github: ValidatingGitHub
+) -> None:
+    project = online()
+    add(project, NewFeature("First"), NewFeature("Second"))
+    build(project, Crew(diligent), auto_pr=True)
+    first, second = batches(project)
+    reviewer.merge(second.pr_number)
+    github.faults.append(Fault("GET", f"/repos/octo/app/pulls/{first.pr_number}", 404))
+    left, notes = sync(project)
+    assert left == 0
+    assert any(f"#{first.pr_number}" in note and "404" in note for note in notes)
+    assert [b.status for b in batches(project)] == [OPEN, MERGED]
+
+
+def test_a_forge_that_cannot_be_reached_is_a_clear_error_where_it_is_needed(
+    online: Opened, forged: Repository, github: ValidatingGitHub
+) -> None:
+    project = online()
+    add(project, NewFeature("First"))
+    build(project, Crew(diligent), auto_pr=True)
+    github.faults.append(Fault("GET", "/repos/.*", 503, times=9))
+    with pytest.raises(GitWorkflowError, match="GitHub has trouble"):
+        sync(project)
