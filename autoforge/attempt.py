@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import tempfile
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -12,7 +12,7 @@ from autoforge import judgement, process, verify
 from autoforge.agent import guard
 from autoforge.agent.session import Session, SessionEnd
 from autoforge.agent.tools import Tool
-from autoforge.environment import Place, for_agent, for_commands
+from autoforge.environment import Place, for_agent, for_commands, for_hooks
 from autoforge.errors import AutoforgeError
 from autoforge.events import Event, EventKind, Passed
 from autoforge.gate import Gate, Rules
@@ -160,7 +160,7 @@ def _gate(job: Job, path: Path, place: Place, events: Events) -> Gate:
     settings = job.settings
     git = Git(
         path,
-        env={**job.repo.git.env, **_signing(settings)},
+        env={**job.repo.git.env, **for_hooks(place, sign=settings.commit.sign)},
         guard=tuple(process.guard_command([])),
         timeout_s=settings.commit.timeout_s,
     )
@@ -183,12 +183,6 @@ def _gate(job: Job, path: Path, place: Place, events: Events) -> Gate:
         attempt=job.number,
         events=events,
     )
-
-
-def _signing(settings: Settings) -> Mapping[str, str]:
-    if settings.commit.sign:
-        return {}
-    return {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "commit.gpgSign", "GIT_CONFIG_VALUE_0": "false"}
 
 
 def _policy(job: Job, path: Path, place: Place) -> guard.Policy:

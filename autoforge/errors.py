@@ -34,3 +34,5 @@ class BaselineRed(AutoforgeError):
 
 class AgentMissing(AutoforgeError):
     """The claude CLI cannot be found or has no credentials."""
+
+    exit_code = 2

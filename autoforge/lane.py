@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from autoforge import attempt, budget, plan, publishing, pull_request
+from autoforge import attempt, budget, plan, publishing
 from autoforge.attempt import Job, Outcome
 from autoforge.build import Build
 from autoforge.events import Event, EventKind, Passed
@@ -135,7 +135,7 @@ def _begin(
         build_id=build.id,
         session_id=str(uuid.uuid4()),
     )
-    by_id = pull_request.by_id(build.store.features())
+    by_id = {f.id: f for f in build.store.features()}
     features = tuple(by_id[i] for i in tried.feature_ids if by_id[i].status is FeatureStatus.RUNNING)
     return Start(build.store.batch(batch.key), features, tried, slot, cap_usd)
 

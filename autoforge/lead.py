@@ -4,11 +4,10 @@ import asyncio
 import contextlib
 import secrets
 import signal
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from autoforge import lane, lock, log, orchestrator, preflight, process, project, publishing, report
 from autoforge.agent import session
@@ -61,7 +60,7 @@ async def run(
     build_id = new_build_id()
     with lock.lead(project_.repo.state_dir, build_id):
         build = _make(project_, store, options, show, seams, build_id=build_id, cli_path=session.find_cli())
-        with log.log_to(build.run_dir / "log"), _signals(build.stop):
+        with log.log_to(build.run_dir / "log"), _signals(build.stop, show):
             try:
                 state = await _run(build)
             finally:
@@ -127,7 +126,8 @@ async def sync(project_: Project, store: FeatureStore, show: Callable[[Event], N
     """The forge's state into the table, then publish what was tried before; answers how many batches are left."""
     if project_.remote is None or project_.slug is None:
         raise UsageError(
-            f"The remote {project_.settings.remote} is no GitHub repository: there is nothing to sync with."
+            f"The remote {project_.settings.remote} is no known GitHub repository: there is nothing to sync with. "
+            "For GitHub Enterprise set `github.api_url`."
         )
     _need_token(project_)
     build_id = new_build_id()
@@ -136,7 +136,7 @@ async def sync(project_: Project, store: FeatureStore, show: Callable[[Event], N
             project_, store, Options(auto_pr=True), show, Seams(), build_id=build_id, cli_path=Path()
         )
         with log.log_to(build.run_dir / "log"):
-            await _reconcile(build)
+            await _reconcile(build, preflight.sync)
             for batch in filter(_was_tried, store.batches()):
                 await publishing.run(build, batch)
         while not build.events.empty():
@@ -182,11 +182,11 @@ def check(project_: Project, store: FeatureStore, options: Options) -> None:
         _need_token(project_)
 
 
-async def _reconcile(build: Build) -> None:
+async def _reconcile(build: Build, learn: Callable[[Build], Awaitable[list[str]]]) -> None:
     """Mend what a crash left, then learn what happened on the forge."""
     for told in await asyncio.to_thread(preflight.recover, build):
         build.show(Event(EventKind.WARNING, "", told))
-    for note in await preflight.sync(build):
+    for note in await learn(build):
         build.show(Event(EventKind.WARNING, "", note))
 
 
@@ -206,34 +206,25 @@ async def _cut_short(build: Build) -> None:
 
 
 async def _lead(build: Build) -> State:
-    await _reconcile(build)
+    await _reconcile(build, preflight.learn)
     state = State(Budget(build.project.settings.limits.budget_usd))
     if preflight.anything_to_do(build):
-        build = await _unless_stopped(build, preflight.baseline(build)) or build
+        build = await preflight.baseline(build)
     await orchestrator.run(build, state)
     return state
 
 
-async def _unless_stopped(build: Build, work: Coroutine[Any, Any, Build]) -> Build | None:
-    """The work's result, or None when it was told to stop meanwhile; its commands have ended then."""
-    task, stopped = asyncio.create_task(work), asyncio.create_task(build.stop.now.wait())
-    await asyncio.wait({task, stopped}, return_when=asyncio.FIRST_COMPLETED)
-    stopped.cancel()
-    if task.done():
-        return task.result()
-    task.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await task
-    return None
-
-
 @contextlib.contextmanager
-def _signals(stop: Stop) -> Iterator[None]:
+def _signals(stop: Stop, show: Callable[[Event], None]) -> Iterator[None]:
     """First Ctrl-C drains, second and SIGTERM end the agents."""
     loop = asyncio.get_running_loop()
 
     def interrupt() -> None:
-        (stop.now if stop.draining.is_set() else stop.draining).set()
+        if stop.draining.is_set():
+            stop.now.set()
+        else:
+            stop.draining.set()
+            show(Event(EventKind.WARNING, "", "interrupted: agents may finish; Ctrl-C again ends them"))
 
     def terminate() -> None:
         stop.draining.set()

@@ -122,5 +122,7 @@ def _react(build: Build, state: State, batch: Batch, outcome: Outcome) -> None:
         state.ending, state.why = result, reason
     elif result is Result.WAITING:
         state.waiting[batch.key] = reason
+        build.events.put_nowait(Event(EventKind.WARNING, batch.key, reason))
     elif result is not Result.PASSED:
         state.not_before[batch.key] = lane.retry_at(build, batch)
+        build.events.put_nowait(Event(EventKind.WARNING, batch.key, f"attempt ended ({result}): {reason}"))

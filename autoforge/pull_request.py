@@ -1,7 +1,7 @@
 """The words of commits and pull requests, made from values: what a reviewer reads first."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from db.feature import Batch, Feature
@@ -150,7 +150,3 @@ def with_stack(text: str, facts: Facts) -> str:
     before, start, rest = text.partition(STACK_START)
     _, end, after = rest.partition(STACK_END)
     return before + stack(facts) + after if start and end else text
-
-
-def by_id(features: Sequence[Feature]) -> Mapping[int, Feature]:
-    return {feature.id: feature for feature in features}

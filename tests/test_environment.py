@@ -58,7 +58,6 @@ def set_up(clone: Path, origin: Path, folder: Path) -> None:
 
 
 @pytest.mark.claude
-@pytest.mark.xfail(reason="hooks of the commit see SSH_AUTH_SOCK and not the slot")
 def test_c5_nobody_sees_what_is_not_for_them(
     model: Callable[[Script], ScriptedModel],
     clone: Path,
