@@ -93,19 +93,29 @@ async def run(job: Job, events: Events, stop: asyncio.Event) -> Outcome:
         return Outcome(Ended(Result.CRASHED, reason), passed, progress.path)
 
 
+async def guarded(work: Awaitable[SessionEnd]) -> SessionEnd:
+    """As `run`, for a session that is no attempt of its own."""
+    try:
+        return await work
+    except Exception as error:
+        if not isinstance(error, OURS):
+            log.exception("a session beside an attempt")
+        return SessionEnd(Result.CRASHED, redact(str(error) or type(error).__name__))
+
+
 async def _run(job: Job, events: Events, stop: asyncio.Event, progress: _Progress, scratch: Path) -> Outcome:
     _tell(job, events, "worktree")
-    path = progress.path = await asyncio.to_thread(_worktree, job)
+    path = progress.path = await asyncio.to_thread(worktree_of, job)
     unfinished = await asyncio.to_thread(_unfinished, job, path)
-    place = _place(job, path, scratch)
+    place = place_of(job, path, scratch)
     await set_up(job.repo, path, place, settings=job.settings, surroundings=job.surroundings)
     gate = progress.gate = _gate(job, path, place, events)
     _tell(job, events, "agent")
-    end = await job.agent(_session(job, path, place, unfinished), gate.tools(), events, stop)
+    end = await job.agent(session_of(job, path, place, unfinished=unfinished), gate.tools(), events, stop)
     return Outcome(judgement.of(gate, end), tuple(gate.passed.values()), path, end.resets_at)
 
 
-def _worktree(job: Job) -> Path:
+def worktree_of(job: Job) -> Path:
     recorded = Path(job.batch.worktree_path) if job.batch.worktree_path else None
     return worktree.acquire(
         job.repo,
@@ -117,7 +127,7 @@ def _worktree(job: Job) -> Path:
     )
 
 
-def _place(job: Job, path: Path, scratch: Path) -> Place:
+def place_of(job: Job, path: Path, scratch: Path) -> Place:
     return Place(
         build_id=job.build_id,
         repo=str(job.repo.common_dir),
@@ -164,18 +174,9 @@ def _gate(job: Job, path: Path, place: Place, events: Events) -> Gate:
         guard=tuple(process.guard_command([])),
         timeout_s=settings.commit.timeout_s,
     )
-    rules = Rules(
-        cwd=place.project,
-        env=for_commands(job.surroundings, place, settings.environment.keep),
-        commands=job.verify,
-        timeout_s=settings.verify.timeout_s,
-        protected=(*guard.PROTECTED, *settings.commit.protected),
-        max_file_bytes=settings.commit.max_file_bytes,
-        policy=_policy(job, path, place),
-    )
     return Gate(
         git=git,
-        rules=rules,
+        rules=rules_of(job, path, place),
         batch=job.batch,
         features=job.features,
         since=_since(job.batch),
@@ -185,12 +186,25 @@ def _gate(job: Job, path: Path, place: Place, events: Events) -> Gate:
     )
 
 
+def rules_of(job: Job, path: Path, place: Place) -> Rules:
+    settings = job.settings
+    return Rules(
+        cwd=place.project,
+        env=for_commands(job.surroundings, place, settings.environment.keep),
+        commands=job.verify,
+        timeout_s=settings.verify.timeout_s,
+        protected=(*guard.PROTECTED, *settings.commit.protected),
+        max_file_bytes=settings.commit.max_file_bytes,
+        policy=_policy(job, path, place),
+    )
+
+
 def _policy(job: Job, path: Path, place: Place) -> guard.Policy:
     protected = (*guard.PROTECTED, *job.settings.commit.protected)
     return guard.Policy(root=path, tmp=place.scratch, protected=protected, branch=job.batch.branch)
 
 
-def _session(job: Job, path: Path, place: Place, unfinished: bool) -> Session:
+def session_of(job: Job, path: Path, place: Place, *, unfinished: bool) -> Session:
     agent, attempt = job.settings.agent, f"{job.batch.key}-{job.number}"
     verify_s = job.settings.verify.timeout_s * (len(job.verify) + 5) + job.settings.commit.timeout_s
     rules = render(

@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from autoforge import attempt, budget, plan, publishing
+from autoforge import attempt, budget, joining, plan, publishing
 from autoforge.attempt import Job, Outcome
 from autoforge.build import Build
 from autoforge.events import Event, EventKind, Passed
+from autoforge.joining import Side
 from db.feature import (
     FREE_RESULTS,
     UNFINISHED,
@@ -142,13 +143,7 @@ def _begin(
 
 async def work(build: Build, start: Start) -> Outcome:
     """Base, then the attempt. Told to stop, it has STOP_S to end by itself before it is cancelled."""
-    try:
-        job = await _prepare(build, start)
-    except JoinConflict as error:
-        return Outcome(Ended(Result.WAITING, f"the work that it is built on conflicts: {error}"))
-    except GitWorkflowError as error:
-        return Outcome(Ended(Result.CRASHED, str(error)))
-    running = asyncio.ensure_future(attempt.run(job, build.events, build.stop.now))
+    running = asyncio.ensure_future(_work(build, start))
     stopped = asyncio.ensure_future(build.stop.now.wait())
     try:
         await asyncio.wait({running, stopped}, return_when=asyncio.FIRST_COMPLETED)
@@ -164,6 +159,40 @@ async def work(build: Build, start: Start) -> Outcome:
     return running.result()
 
 
+async def _work(build: Build, start: Start) -> Outcome:
+    try:
+        job = await _prepare(build, start)
+    except JoinConflict as conflict:
+        return await _resolve(build, start, conflict)
+    except GitWorkflowError as error:
+        return Outcome(Ended(Result.CRASHED, str(error)))
+    return await attempt.run(job, build.events, build.stop.now)
+
+
+async def _resolve(build: Build, start: Start, conflict: JoinConflict) -> Outcome:
+    """Let an agent make the join that git could not, then go on with what is left of the attempt's money."""
+    job = await _job(build, replace(start, cap_usd=start.cap_usd / 2), start.batch)
+    sides = await asyncio.to_thread(_sides, build, start.batch)
+    end = await attempt.guarded(
+        joining.resolve(job, conflict, sides, events=build.events, stop=build.stop.now)
+    )
+    if end.result is not Result.PASSED or end.cost_usd is None:
+        return Outcome(Ended(end.result, end.reason, end.cost_usd, end.turns), resets_at=end.resets_at)
+    outcome = await _work(build, replace(start, cap_usd=max(start.cap_usd - end.cost_usd, MINIMUM_USD)))
+    cost_usd = None if outcome.ended.cost_usd is None else outcome.ended.cost_usd + end.cost_usd
+    return replace(outcome, ended=replace(outcome.ended, cost_usd=cost_usd))
+
+
+def _sides(build: Build, batch: Batch) -> list[Side]:
+    features, batches = build.store.features(), build.store.batches()
+    keys = {tip.key for tip in plan.parents(batch, features, batches).tips}
+    return [
+        Side(f.name, f.description)
+        for f in features
+        if f.batch_key in keys and f.status is FeatureStatus.PASSED
+    ]
+
+
 async def _prepare(build: Build, start: Start) -> Job:
     features = await asyncio.to_thread(build.store.features)
     batches = await asyncio.to_thread(build.store.batches)
@@ -173,10 +202,15 @@ async def _prepare(build: Build, start: Start) -> Job:
         batch = await asyncio.to_thread(
             _give_base, build, batch, target, plan.parents(batch, features, batches)
         )
+    return await _job(build, start, batch)
+
+
+async def _job(build: Build, start: Start, batch: Batch) -> Job:
+    features = await asyncio.to_thread(build.store.features)
+    batches = await asyncio.to_thread(build.store.batches)
     below = {parent.key for parent in batch.parents}
-    by_key = {b.key: b for b in batches}
     titles = [f.name for f in features if f.batch_key in below and f.status is FeatureStatus.PASSED]
-    others = [b.worktree_path for b in by_key.values() if b.key != batch.key and b.worktree_path]
+    others = [b.worktree_path for b in batches if b.key != batch.key and b.worktree_path]
     return Job(
         build_id=build.id,
         batch=batch,

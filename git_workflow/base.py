@@ -9,6 +9,7 @@ from git_workflow.errors import GitFailed, JoinConflict
 from git_workflow.naming import join_branch
 from git_workflow.repository import is_ancestor
 
+JOIN_MESSAGE = "Join of the branches that a batch is built on"
 MAX_ORDERS = 24  # of folding a join before its conflict counts as real
 SAME_EVERYWHERE = (
     *("-c", "merge.renames=true", "-c", "merge.directoryRenames=conflict", "-c", "merge.renameLimit=7000"),
@@ -87,7 +88,7 @@ def join_ref(branch: str) -> str:
 
 def join(git: Git, shas: Sequence[str]) -> str:
     """Merge commits pairwise; the same commits give the same join. Raises JoinConflict."""
-    date = max(git.lines("log", "--no-walk", "--no-show-signature", "--format=%ct", *shas), key=int)
+    date = newest(git, shas)
     conflict: JoinConflict | None = None
     for order in islice(permutations(shas), MAX_ORDERS):
         try:
@@ -98,12 +99,39 @@ def join(git: Git, shas: Sequence[str]) -> str:
     raise conflict
 
 
+def newest(git: Git, shas: Sequence[str]) -> str:
+    """The latest committer date of these commits, in seconds since the epoch."""
+    return max(git.lines("log", "--no-walk", "--no-show-signature", "--format=%ct", *shas), key=int)
+
+
 def _fold(git: Git, order: Sequence[str], date: str) -> str:
     left = order[0]
     for right in order[1:]:
-        tree = merge_tree(git, left, right)
-        left = commit_tree(git, tree, (left, right), "Join of the branches that a batch is built on", date)
+        kept = git.maybe("rev-parse", "--verify", "--quiet", _resolution_ref(left, right))
+        left = kept or commit_tree(git, merge_tree(git, left, right), (left, right), JOIN_MESSAGE, date)
     return left
+
+
+def _resolution_ref(left: str, right: str) -> str:
+    return f"refs/autoforge/resolved/{left}-{right}"
+
+
+def lay_out_conflict(git: Git, tips: tuple[str, ...]) -> None:
+    """Put the merge of two commits into a worktree that stands on the first, conflict markers and all."""
+    tree = git.attempt(
+        *SAME_EVERYWHERE, "merge-tree", "--write-tree", "--name-only", "--no-messages", "-z", *tips
+    )[1]
+    git.run("read-tree", "-u", "--reset", tree.split("\0")[0])
+
+
+def commit_join(git: Git, tree: str, tips: tuple[str, ...]) -> str:
+    """A join of two commits with the tree that somebody resolved."""
+    return commit_tree(git, tree, tips, JOIN_MESSAGE, newest(git, tips))
+
+
+def keep_resolution(git: Git, tips: tuple[str, ...], sha: str) -> None:
+    """From now on `sha` is the merge of these two commits."""
+    git.run("update-ref", _resolution_ref(tips[0], tips[1]), sha)
 
 
 def merge_tree(git: Git, left: str, right: str) -> str:
