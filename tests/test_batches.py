@@ -23,6 +23,7 @@ def test_b37_with_enough_slots_each_ready_feature_gets_its_own() -> None:
 
 def test_a_chain_is_built_together() -> None:
     assert batches([feature(1), feature(2, 1), feature(3, 2), feature(4, 3)]) == [(1, 2, 3)]
+    assert batches([feature(1), feature(2, 1, 1)]) == [(1, 2)]
     assert batches([feature(1), feature(2, 1), feature(3, 2, 1)]) == [(1,)]  # 2 and 3 both wait for 1
 
 
@@ -51,6 +52,7 @@ def test_what_has_no_slot_joins_its_category_evenly() -> None:
     features = [feature(i, category="ab"[i % 2]) for i in range(1, 8)]
     assert batches(features) == [(1, 3, 5), (2, 4, 6)]
     assert batches([feature(i) for i in range(1, 5)]) == [(1, 3), (2, 4)]
+    assert batches([feature(1), feature(2, 1), feature(3), feature(4)]) == [(1, 2), (3, 4)]
 
 
 def test_no_size_and_no_slots() -> None:
