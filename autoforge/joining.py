@@ -122,9 +122,7 @@ async def resolve(
     )
 
 
-def _session(
-    job: Job, path: Path, place: Place, conflict: JoinConflict, sides: Sequence[Side]
-) -> Session:
+def _session(job: Job, path: Path, place: Place, conflict: JoinConflict, sides: Sequence[Side]) -> Session:
     session = attempt.session_of(job, path, place, unfinished=False)
     prompt = render("join", sides=sides, paths=conflict.paths, verify=job.verify)
     transcript = job.run_dir / f"{job.batch.key}-{job.number}-join.jsonl"
