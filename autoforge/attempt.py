@@ -207,13 +207,6 @@ def _policy(job: Job, path: Path, place: Place) -> guard.Policy:
 def session_of(job: Job, path: Path, place: Place, *, unfinished: bool) -> Session:
     agent, attempt = job.settings.agent, f"{job.batch.key}-{job.number}"
     verify_s = job.settings.verify.timeout_s * (len(job.verify) + 5) + job.settings.commit.timeout_s
-    rules = render(
-        "rules",
-        branch=job.batch.branch,
-        first_port=place.ports[0],
-        last_port=place.ports[-1],
-        verify=job.verify,
-    )
     prompt = render(
         "code",
         features=job.features,
@@ -226,7 +219,7 @@ def session_of(job: Job, path: Path, place: Place, *, unfinished: bool) -> Sessi
         batch=job.batch.key,
         cwd=place.project,
         prompt=prompt,
-        rules=rules,
+        rules=rules_text(job, place, features=True),
         session_id=job.session_id,
         cli_path=process.write_cli_wrapper(job.run_dir / f"claude-{attempt}", job.cli_path),
         transcript=job.run_dir / f"{attempt}.jsonl",
@@ -236,6 +229,18 @@ def session_of(job: Job, path: Path, place: Place, *, unfinished: bool) -> Sessi
         max_turns=agent.max_turns,
         max_cost_usd=job.cap_usd,
         timeout_s=agent.timeout_s,
+    )
+
+
+def rules_text(job: Job, place: Place, *, features: bool) -> str:
+    """`features`: whether the session reports features."""
+    return render(
+        "rules",
+        branch=job.batch.branch,
+        first_port=place.ports[0],
+        last_port=place.ports[-1],
+        verify=job.verify,
+        features=features,
     )
 
 

@@ -126,7 +126,8 @@ def _session(job: Job, path: Path, place: Place, conflict: JoinConflict, sides: 
     session = attempt.session_of(job, path, place, unfinished=False)
     prompt = render("join", sides=sides, paths=conflict.paths, verify=job.verify)
     transcript = job.run_dir / f"{job.batch.key}-{job.number}-join.jsonl"
-    return replace(session, prompt=prompt, session_id=str(uuid.uuid4()), transcript=transcript)
+    rules = attempt.rules_text(job, place, features=False)
+    return replace(session, prompt=prompt, rules=rules, session_id=str(uuid.uuid4()), transcript=transcript)
 
 
 def _put_away(job: Job, path: Path, branch: str) -> None:

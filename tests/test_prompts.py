@@ -49,7 +49,9 @@ def test_everything_that_earlier_tries_left_is_said() -> None:
 
 
 def test_the_rules_name_the_branch_the_ports_and_the_tools() -> None:
-    text = render("rules", branch="autoforge/x-k", first_port=42000, last_port=42019, verify=("make",))
+    text = render(
+        "rules", branch="autoforge/x-k", first_port=42000, last_port=42019, verify=("make",), features=True
+    )
     for words in (
         "`autoforge/x-k`",
         "ports 42000 to 42019",
