@@ -12,7 +12,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from autoforge import settings
-from autoforge.commands import answer, build, demo, features, init, status, sync
+from autoforge.commands import answer, build, demo, features, graph, init, plan, status, sync
 from autoforge.commands.context import Invocation, say
 from autoforge.errors import AutoforgeError
 from autoforge.log import redact
@@ -33,7 +33,16 @@ def app() -> typer.Typer:
         rich_markup_mode=None,
     )
     cli.callback()(_root)
-    for command in (init.init, build.build, status.status, answer.answer, sync.sync, demo.demo):
+    for command in (
+        init.init,
+        plan.plan,
+        build.build,
+        status.status,
+        graph.graph,
+        answer.answer,
+        sync.sync,
+        demo.demo,
+    ):
         cli.command()(command)
     cli.add_typer(features.app(), name="features")
     return cli

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from autoforge.cycles import find_cycles
 from autoforge.data_file import describe, parse, quote
 from autoforge.errors import UsageError
-from autoforge.scheduler import find_cycles
 from db.feature import MAX_DEPENDENCIES, NewFeature
 
 MAX_NAME = 200  # a pull request's title has room for 256

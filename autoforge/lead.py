@@ -78,7 +78,7 @@ def _make(
     build_id: str,
     cli_path: Path,
 ) -> Build:
-    project_ = _marked(project_, build_id)
+    project_ = marked(project_, build_id)
     verify = () if options.no_verify else project_.settings.verify.commands
     branch = project.target_branch(project_)
     run_dir = project_.repo.state_dir / "runs" / build_id
@@ -106,7 +106,7 @@ def _make(
     )
 
 
-def _marked(project_: Project, build_id: str) -> Project:
+def marked(project_: Project, build_id: str) -> Project:
     """Every git command of this build carries its mark and, where git knows no committer, an identity."""
     repo = project_.repo
     env = marker(build_id, str(repo.common_dir))

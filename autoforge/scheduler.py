@@ -6,8 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from autoforge.cycles import arrows as arrows
-from autoforge.cycles import find_cycles as find_cycles
+from autoforge.cycles import arrows, find_cycles
 from db.feature import FeatureStatus
 
 EXACT_UP_TO = 20_000

@@ -40,6 +40,7 @@ from db.feature import Result
 log = logging.getLogger("autoforge.agent")
 
 TOOLS = ("Bash", "Read", "Write", "Edit", "Glob", "Grep", "TodoWrite")
+EDITING = ("Write", "Edit")  # allowed by the permission mode, within the worktree
 LEAVE_S = 2.0  # to take an interrupt, and again for the result after it
 LOG_IN = "Log in with `claude`, or set ANTHROPIC_API_KEY, and build again."
 UNAVAILABLE = {"authentication_failed", "billing_error", "model_not_found"}
@@ -64,6 +65,7 @@ class Session:
     max_turns: int
     max_cost_usd: float
     timeout_s: float
+    builtin: tuple[str, ...] = TOOLS
 
 
 @dataclass(frozen=True)
@@ -246,7 +248,7 @@ def _options(
     async def before_tool(data: HookInput, _id: str | None, _context: HookContext) -> HookJSONOutput:
         if data["hook_event_name"] != "PreToolUse":
             return {}
-        why = guard.decide(session.policy, data["tool_name"], data["tool_input"])
+        why = guard.decide(session.policy, data["tool_name"], data["tool_input"], cwd=Path(data["cwd"]))
         if why is None:
             return {}
         events.put_nowait(Event(EventKind.DENIED, session.batch, f"{data['tool_name']}: {why}"))
@@ -268,8 +270,8 @@ def _options(
         strict_mcp_config=True,
         verbatim_prompts=True,
         permission_mode="acceptEdits",
-        tools=list(TOOLS),
-        allowed_tools=["Bash", "Glob", "Grep", "Read", "TodoWrite", f"mcp__{SERVER}__*"],
+        tools=list(session.builtin),
+        allowed_tools=[*(tool for tool in session.builtin if tool not in EDITING), f"mcp__{SERVER}__*"],
         mcp_servers={SERVER: server(tools, broken)},
         hooks={
             "PreToolUse": [HookMatcher(matcher=None, hooks=[before_tool], timeout=30, on_failure="block")]
