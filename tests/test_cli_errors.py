@@ -115,7 +115,7 @@ def test_b5_an_import_that_is_not_valid_stores_nothing(
         (("init", "extra"), "extra"),
         (("status", "--jsn"), "--jsn"),
         (("status", "extra"), "extra"),
-        (("sync",), "no GitHub repository"),
+        (("sync",), "no known GitHub repository"),
         (("sync", "extra"), "extra"),
         (("build", "--feature", "9"), "no feature #9"),
         (("build", "--batch-size", "4"), "--batch-size"),
