@@ -143,12 +143,27 @@ class AttemptRow(Base):
     feature_ids: Mapped[tuple[int, ...]]
     build_id: Mapped[str] = mapped_column(index=True)
     session_id: Mapped[str]
+    lease_token: Mapped[int | None]  # of the lease under which it was started
     outcome: Mapped[Result | None]
     reason: Mapped[str | None]
     cost_usd: Mapped[float | None]
     turns: Mapped[int]
     started_at: Mapped[datetime] = mapped_column(default=now)
     ended_at: Mapped[datetime | None]
+
+
+class LeaseRow(Base):
+    """Who leads: one row, or none before the first build."""
+
+    __tablename__ = "leases"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    token: Mapped[int]
+    build_id: Mapped[str]
+    host: Mapped[str]
+    pid: Mapped[int]
+    process_started: Mapped[float]
+    expires_at: Mapped[datetime]
 
 
 class EventRow(Base):

@@ -1,4 +1,4 @@
-"""Makes the feature table's file, or brings its schema up to date, without ever replacing what is there."""
+"""Makes the feature table, or brings its schema up to date, without ever replacing what is there."""
 
 import os
 import sqlite3
@@ -9,8 +9,9 @@ from pathlib import Path
 from urllib.parse import quote
 
 from filelock import FileLock, Timeout
+from sqlalchemy import Connection
 
-from .engine import WRITES, sqlite_engine
+from .engine import WRITES, Address, PostgresDatabase, SqliteFile, open_engine
 from .errors import SchemaTooNew, StoreError
 from .filesystem import shared_memory_works
 from .trouble import explained
@@ -26,7 +27,7 @@ class Schema:
     head: str
 
 
-SCHEMA = Schema(scripts=Path(__file__).parent / "migrations", head="0001")
+SCHEMA = Schema(scripts=Path(__file__).parent / "migrations", head="0002")
 
 
 @dataclass(frozen=True)
@@ -35,25 +36,64 @@ class _State:
     journal: str
 
 
-def ensure(path: Path, *, busy_timeout_s: float, schema: Schema = SCHEMA, wal: bool | None = None) -> None:
-    """Leave a usable file of this schema at the path. `wal` None: as the file system allows.
+def ensure(at: Address, *, busy_timeout_s: float, schema: Schema = SCHEMA, wal: bool | None = None) -> None:
+    """Leave a usable table of this schema there. `wal` None: as the file system allows.
 
-    Raises StoreError or SchemaTooNew, and then what is at the path is as it was.
+    Raises StoreError or SchemaTooNew, and then what is there is as it was.
     """
-    with explained(str(path)), _folder_explained(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        journal = "wal" if (shared_memory_works(path) if wal is None else wal) else "delete"
-        wanted = _State(schema.head, journal)
-        if path.exists() and _state(path, busy_timeout_s) == wanted:
-            return
-        with _locked(path, busy_timeout_s):
-            if not path.exists():
-                _create(path, schema, journal)
-            state = _state(path, busy_timeout_s)
-            if state.revision != schema.head:
-                _upgrade(path, state.revision, schema, busy_timeout_s)
-            if state.journal != journal:
-                _set_journal(path, journal, busy_timeout_s)
+    with explained(str(at)):
+        if isinstance(at, PostgresDatabase):
+            _ensure_database(at, busy_timeout_s, schema)
+        else:
+            with _folder_explained(at.path):
+                _ensure_file(at.path, busy_timeout_s=busy_timeout_s, schema=schema, wal=wal)
+
+
+def _ensure_database(at: PostgresDatabase, busy_timeout_s: float, schema: Schema) -> None:
+    """A transaction that writes holds the lock of all writers, so only one process takes the steps."""
+    engine = open_engine(at, busy_timeout_s=busy_timeout_s)
+    try:
+        with engine.begin() as connection:
+            if _revision(connection, at) == schema.head:
+                return
+        with engine.execution_options(**{WRITES: True}).begin() as connection:
+            revision = _revision(connection, at)
+            if revision is not None:
+                _check_known(at, revision, schema)
+            if revision != schema.head:
+                _take_steps(connection, schema)
+    finally:
+        engine.dispose()
+
+
+def _revision(connection: Connection, at: PostgresDatabase) -> str | None:
+    """None: there is no table yet."""
+    encoding = connection.exec_driver_sql("SHOW server_encoding").scalar_one()
+    if encoding != "UTF8":
+        raise StoreError(
+            f"The database {at} stores text as {encoding}: make one with ENCODING 'UTF8' for the feature table."
+        )
+    if connection.exec_driver_sql("SELECT to_regclass('alembic_version')").scalar_one() is None:
+        return None
+    return connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar_one_or_none()
+
+
+def _ensure_file(path: Path, *, busy_timeout_s: float, schema: Schema, wal: bool | None) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    journal = "wal" if (shared_memory_works(path) if wal is None else wal) else "delete"
+    wanted = _State(schema.head, journal)
+    if path.exists() and _state(path, busy_timeout_s) == wanted:
+        return
+    with _locked(path, busy_timeout_s):
+        if not path.exists():
+            _create(path, schema, journal)
+        state = _state(path, busy_timeout_s)
+        if state.revision != schema.head:
+            _check_known(SqliteFile(path), state.revision, schema)
+            _keep_copy(path, Path(f"{path}.before-{schema.head}"), busy_timeout_s)
+            _rebuild(path, schema, busy_timeout_s=busy_timeout_s)
+        if state.journal != journal:
+            _set_journal(path, journal, busy_timeout_s)
 
 
 @contextmanager
@@ -123,23 +163,22 @@ def _create(path: Path, schema: Schema, journal: str) -> None:
     for end in ("", "-wal", "-shm", "-journal"):
         Path(f"{fresh}{end}").unlink(missing_ok=True)
     fresh.touch()
-    _run_migrations(fresh, schema, busy_timeout_s=0)
+    _rebuild(fresh, schema, busy_timeout_s=0)
     _set_journal(fresh, journal, busy_timeout_s=0)
     fresh.replace(path)
     _sync_folder(path.parent)
 
 
-def _upgrade(path: Path, revision: str, schema: Schema, busy_timeout_s: float) -> None:
+def _check_known(at: Address, revision: str, schema: Schema) -> None:
+    """Raises SchemaTooNew."""
     from alembic.script import ScriptDirectory  # slow to load, and seldom needed
 
     known = {script.revision for script in ScriptDirectory(schema.scripts).walk_revisions()}
     if revision not in known:
         raise SchemaTooNew(
-            f"The feature table {path} was written by a newer autoforge (its schema is {revision}, "
+            f"The feature table {at} was written by a newer autoforge (its schema is {revision}, "
             f"this one knows up to {schema.head}): upgrade autoforge."
         )
-    _keep_copy(path, Path(f"{path}.before-{schema.head}"), busy_timeout_s)
-    _run_migrations(path, schema, busy_timeout_s=busy_timeout_s)
 
 
 def _keep_copy(path: Path, copy: Path, busy_timeout_s: float) -> None:
@@ -150,24 +189,28 @@ def _keep_copy(path: Path, copy: Path, busy_timeout_s: float) -> None:
     part.replace(copy)
 
 
-def _run_migrations(path: Path, schema: Schema, *, busy_timeout_s: float) -> None:
+def _rebuild(path: Path, schema: Schema, *, busy_timeout_s: float) -> None:
     """All steps in one transaction, without foreign keys (a rebuilt table would trip over them)."""
-    from alembic import command  # slow to load, and seldom needed
-    from alembic.config import Config
-
-    config = Config()
-    config.set_main_option("script_location", str(schema.scripts).replace("%", "%%"))
-    engine = sqlite_engine(path, busy_timeout_s=busy_timeout_s, foreign_keys=False)
+    engine = open_engine(SqliteFile(path), busy_timeout_s=busy_timeout_s, foreign_keys=False)
     try:
         with engine.execution_options(**{WRITES: True}).begin() as connection:
-            config.attributes["connection"] = connection
-            command.upgrade(config, "head")
+            _take_steps(connection, schema)
             if connection.exec_driver_sql("PRAGMA foreign_key_check").first():
                 raise StoreError(
                     f"The feature table {path} could not be upgraded: its rows do not fit together."
                 )
     finally:
         engine.dispose()
+
+
+def _take_steps(connection: Connection, schema: Schema) -> None:
+    from alembic import command  # slow to load, and seldom needed
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(schema.scripts).replace("%", "%%"))
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")
 
 
 def _set_journal(path: Path, journal: str, busy_timeout_s: float) -> None:

@@ -1,296 +1,57 @@
 """The feature table: the single speaker of SQL. Every method is one short, blocking transaction."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable
 from typing import Self
 
-from sqlalchemy import func, select
-
-from .engine import Database, sqlite_engine, sqlite_path
-from .errors import StoreError
-from .event import Event
-from .feature import (
-    UNFINISHED,
-    Attempt,
-    Batch,
-    BatchStatus,
-    Ended,
-    Evidence,
-    Feature,
-    FeatureStatus,
-    Kind,
-    NewFeature,
-    PrStatus,
-)
-from .models import AttemptRow, BatchRow, DependencyRow, EventRow, FeatureRow, now
-from .new_features import check, text_fault
-from .rows import (
-    batch_before,
-    end,
-    from_new,
-    locked_features,
-    member,
-    one,
-    to_attempt,
-    to_batch,
-    to_event,
-    to_feature,
-    write_batch,
-    write_members,
-)
+from . import lease as leases
+from .batches import BatchTable
+from .engine import Database, address, open_engine
+from .features import FeatureTable
+from .lease import Lease, Owner
 from .schema import ensure
 
-_DONE = frozenset({FeatureStatus.PASSED, FeatureStatus.SKIPPED, FeatureStatus.FAILED})
 
-
-class FeatureStore:
+class FeatureStore(FeatureTable, BatchTable):
     """Usable from several threads and processes. Every method may raise StoreError, and then changed nothing."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, database: Database, lease: Lease | None = None) -> None:
+        BatchTable.__init__(self, database, lease)
 
     @classmethod
     def open(cls, url: str, *, busy_timeout_s: float = 30) -> Self:
-        """Make or upgrade the table where needed; never replaces a file that is there."""
-        path = sqlite_path(url)
-        ensure(path, busy_timeout_s=busy_timeout_s)
-        return cls(Database(sqlite_engine(path, busy_timeout_s=busy_timeout_s), str(path)))
+        """Make or upgrade the table where needed; never replaces what is there."""
+        found = address(url)
+        ensure(found, busy_timeout_s=busy_timeout_s)
+        return cls(Database(open_engine(found, busy_timeout_s=busy_timeout_s), str(found)))
 
     def close(self) -> None:
         self._database.close()
 
-    # Features
+    # Who leads
 
-    def add_features(self, new: Sequence[NewFeature]) -> list[int]:
-        """Store all of them or none; their ids, in order. Raises InvalidFeatures."""
-        with self._database.write() as session:
-            known = session.execute(select(FeatureRow.id, FeatureRow.name, FeatureRow.priority)).all()
-            check(new, names=[row.name for row in known], ids={row.id for row in known})
-            rows = from_new(new, last_priority=max((row.priority for row in known), default=0))
-            session.add_all(rows)
-            session.flush()
-            for row, item in zip(rows, new, strict=True):
-                needs = [*(rows[index].id for index in item.depends_on), *item.existing]
-                session.add_all(DependencyRow(feature_id=row.id, depends_on_id=need) for need in needs)
-            return [row.id for row in rows]
+    def under(self, lease: Lease) -> Self:
+        """The same open table; what it writes to batches and attempts counts only while the lease is held."""
+        return type(self)(self._database, lease)
 
-    def features(self) -> list[Feature]:
-        """By priority, then id."""
-        with self._database.read() as session:
-            rows = session.scalars(select(FeatureRow).order_by(FeatureRow.priority, FeatureRow.id))
-            return [to_feature(row) for row in rows]
+    def take_lease(self, owner: Owner, *, ttl_s: float, is_alive: Callable[[Owner], bool]) -> Lease:
+        """Lead for `ttl_s` from now. Raises LeaseHeld while another owner leads.
 
-    def feature(self, feature_id: int) -> Feature:
-        """Raises NotFound."""
-        with self._database.read() as session:
-            return to_feature(one(session, FeatureRow, feature_id))
-
-    def answer(self, feature_id: int, text: str) -> Feature:
-        """Answer the feature's question, which it keeps; it is pending again."""
-        if not text.strip():
-            raise StoreError(
-                f"The answer to feature #{feature_id} is empty: write what the agent is to know."
-            )
-        if fault := text_fault(text):
-            raise StoreError(f"The answer to feature #{feature_id} {fault}: write it as plain text.")
-        with self._database.write() as session:
-            row = one(session, FeatureRow, feature_id, lock=True)
-            if row.status is not FeatureStatus.NEEDS_INPUT:
-                raise StoreError(f"Feature #{feature_id} does not wait for an answer: it is {row.status}.")
-            row.status = FeatureStatus.PENDING
-            row.answer = text
-            session.flush()
-            return to_feature(row)
-
-    # Batches and attempts: only the build that owns the batch writes them
-
-    def batches(self) -> list[Batch]:
-        """By creation time, then key."""
-        with self._database.read() as session:
-            rows = session.scalars(select(BatchRow).order_by(BatchRow.created_at, BatchRow.key))
-            return [to_batch(row) for row in rows]
-
-    def batch(self, key: str) -> Batch:
-        """Raises NotFound."""
-        with self._database.read() as session:
-            return to_batch(one(session, BatchRow, key))
-
-    def plan_batch(self, batch: Batch) -> bool:
-        """Store the batch and claim its features.
-
-        False, and nothing is stored, when one of them is no longer pending or an unfinished batch holds it.
+        `is_alive` is asked only about an owner on the same host: a dead one need not be waited for.
         """
         with self._database.write() as session:
-            features = locked_features(session, batch.feature_ids)
-            if any(row.status is not FeatureStatus.PENDING for row in features):
-                return False
-            # after the lock: only now nobody else can claim them
-            held = select(BatchRow.key).where(
-                BatchRow.key.in_([row.batch_key for row in features if row.batch_key]),
-                BatchRow.status.in_(UNFINISHED),
-            )
-            if session.scalars(held).first() is not None:
-                return False
-            row = BatchRow()
-            write_batch(row, batch)
-            write_members(row, batch.feature_ids)
-            session.add(row)
-            session.flush()
-            for feature in features:
-                feature.batch_key, feature.branch_name = batch.key, batch.branch
-            return True
+            return leases.take(session, owner, ttl_s=ttl_s, is_alive=is_alive)
 
-    def save_batch(self, batch: Batch) -> None:
-        """Write every column and the parents; the features and the time of creation stay. Raises NotFound."""
+    def renew_lease(self, lease: Lease, *, ttl_s: float) -> Lease:
+        """Lead for `ttl_s` from now, also when the time was over but nobody took it. Raises LeaseLost."""
         with self._database.write() as session:
-            write_batch(one(session, BatchRow, batch.key, lock=True), batch)
+            return leases.renew(session, lease, ttl_s=ttl_s)
 
-    def drop_planned(self, key: str) -> None:
-        """Remove a batch that nobody has worked on; its features belong to the batch before it, if any."""
+    def release_lease(self, lease: Lease) -> None:
+        """Lead no longer; nothing happens when another owner does already."""
         with self._database.write() as session:
-            batch = one(session, BatchRow, key, lock=True)
-            tried = session.scalars(select(AttemptRow.id).where(AttemptRow.batch_key == key)).first()
-            if batch.status is not BatchStatus.PLANNED or tried is not None:
-                raise StoreError(f"Batch {key} is {batch.status} and was worked on: it cannot be dropped.")
-            ids = [each.feature_id for each in batch.members]
-            for feature in locked_features(session, ids):
-                earlier = batch_before(session, feature.id, key)
-                feature.batch_key = earlier.key if earlier else None
-                feature.branch_name = earlier.branch if earlier else None
-            session.flush()
-            session.delete(batch)
+            leases.release(session, lease)
 
-    def start_attempt(
-        self, *, batch_key: str, feature_ids: Sequence[int], kind: Kind, build_id: str, session_id: str
-    ) -> Attempt:
-        """The batch is working, its pending features are running.
-
-        The attempt holds those of `feature_ids` that run or have passed: a user may have skipped others.
-        """
-        with self._database.write() as session:
-            batch = one(session, BatchRow, batch_key, lock=True)
-            batch.status = BatchStatus.WORKING
-            taken = []
-            for feature_id in feature_ids:
-                feature = member(session, batch, feature_id)
-                if feature.status is FeatureStatus.PENDING:
-                    feature.status = FeatureStatus.RUNNING
-                    feature.attempts += 1
-                if feature.status in (FeatureStatus.RUNNING, FeatureStatus.PASSED):
-                    taken.append(feature_id)
-            tries = select(func.count()).select_from(AttemptRow).where(AttemptRow.batch_key == batch_key)
-            row = AttemptRow(
-                batch_key=batch_key,
-                kind=kind,
-                number=1 + session.scalars(tries).one(),
-                feature_ids=tuple(taken),
-                build_id=build_id,
-                session_id=session_id,
-                turns=0,
-            )
-            session.add(row)
-            session.flush()
-            return to_attempt(row)
-
-    def record_pass(
-        self,
-        *,
-        batch_key: str,
-        feature_id: int,
-        commit_sha: str,
-        evidence: Sequence[Evidence],
-        checks: Sequence[Evidence],
-    ) -> None:
-        """The feature passed on this commit, which is the batch's head; once recorded, nothing changes."""
-        with self._database.write() as session:
-            batch = one(session, BatchRow, batch_key, lock=True)
-            feature = member(session, batch, feature_id)
-            if feature.status is FeatureStatus.PASSED and feature.commit_sha == commit_sha:
-                return
-            feature.status = FeatureStatus.PASSED
-            feature.commit_sha = commit_sha
-            feature.evidence = tuple(evidence)
-            feature.branch_name = batch.branch
-            feature.last_error = None
-            batch.head_sha = commit_sha
-            batch.checks = tuple(checks)
-
-    def end_attempt(self, attempt_id: int, ended: Ended, *, max_attempts: int) -> None:
-        """Record the outcome, and what it means for the features that still run; once ended, nothing changes."""
-        with self._database.write() as session:
-            attempt = one(session, AttemptRow, attempt_id, lock=True)
-            if attempt.outcome is not None:
-                return
-            attempt.outcome, attempt.reason, attempt.ended_at = ended.result, ended.reason, now()
-            attempt.cost_usd, attempt.turns = ended.cost_usd, ended.turns
-            if ended.summary:
-                one(session, BatchRow, attempt.batch_key, lock=True).summary = ended.summary
-            for feature in locked_features(session, attempt.feature_ids):
-                if feature.status is FeatureStatus.RUNNING and feature.batch_key == attempt.batch_key:
-                    end(feature, ended, max_attempts)
-
-    def running_attempts(self) -> list[Attempt]:
-        """Those without an outcome: where no build runs, one was killed."""
+    def leader(self) -> Lease | None:
+        """The lease that is held now."""
         with self._database.read() as session:
-            query = select(AttemptRow).where(AttemptRow.outcome.is_(None)).order_by(AttemptRow.id)
-            return [to_attempt(row) for row in session.scalars(query)]
-
-    def attempts(self, batch_key: str | None = None) -> list[Attempt]:
-        """In the order of their start."""
-        query = select(AttemptRow).order_by(AttemptRow.id)
-        if batch_key is not None:
-            query = query.where(AttemptRow.batch_key == batch_key)
-        with self._database.read() as session:
-            return [to_attempt(row) for row in session.scalars(query)]
-
-    def set_pull_request(
-        self,
-        key: str,
-        *,
-        number: int,
-        url: str,
-        status: PrStatus,
-        batch_status: BatchStatus,
-        merge_sha: str | None = None,
-    ) -> None:
-        """Write the pull request to the batch and its passed features. `merge_sha` None: as it was."""
-        with self._database.write() as session:
-            batch = one(session, BatchRow, key, lock=True)
-            batch.status = batch_status
-            batch.merge_sha = merge_sha or batch.merge_sha
-            passed = select(FeatureRow).where(
-                FeatureRow.batch_key == key, FeatureRow.status == FeatureStatus.PASSED
-            )
-            for row in (batch, *session.scalars(passed.order_by(FeatureRow.id).with_for_update())):
-                row.pr_number, row.pr_url, row.pr_status = number, url, status
-
-    def release_features(self, key: str) -> list[int]:
-        """The features that the batch was published without; they keep its key, on which they are stacked."""
-        with self._database.read() as session:
-            one(session, BatchRow, key)
-            left = FeatureRow.status.not_in(_DONE)
-            query = select(FeatureRow.id).where(FeatureRow.batch_key == key, left).order_by(FeatureRow.id)
-            return list(session.scalars(query))
-
-    def spent_usd(self, build_id: str | None = None) -> float:
-        """What is known to have been spent, by one build or by all."""
-        query = select(func.sum(AttemptRow.cost_usd))
-        if build_id is not None:
-            query = query.where(AttemptRow.build_id == build_id)
-        with self._database.read() as session:
-            return session.scalars(query).one() or 0.0
-
-    # History
-
-    def record_event(
-        self, *, build_id: str, batch_key: str | None, name: str, data: Mapping[str, object]
-    ) -> None:
-        with self._database.write() as session:
-            session.add(EventRow(build_id=build_id, batch_key=batch_key, name=name, data=data))
-
-    def events(self, *, batch_key: str | None = None, limit: int = 200) -> list[Event]:
-        """The newest ones, oldest first."""
-        query = select(EventRow).order_by(EventRow.id.desc()).limit(limit)
-        if batch_key is not None:
-            query = query.where(EventRow.batch_key == batch_key)
-        with self._database.read() as session:
-            return [to_event(row) for row in session.scalars(query)][::-1]
+            return leases.current(session)

@@ -16,6 +16,7 @@ from autoforge.project import Project
 from db.engine import sqlite_url
 from db.store import FeatureStore
 from git_workflow.command import Git
+from tests import postgres
 from tests.harness.github import ValidatingGitHub
 
 PREFIXES = ("ANTHROPIC_", "CLAUDE", "GITHUB_", "GH_", "ACTIONS_", "RUNNER_", "GIT_", "AUTOFORGE_", "XDG_")
@@ -153,3 +154,19 @@ def store(tmp_path: Path) -> Iterator[FeatureStore]:
     opened = FeatureStore.open(sqlite_url(tmp_path / "features.db"))
     yield opened
     opened.close()
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[postgres.Server]:
+    with postgres.server() as started:
+        yield started
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def table_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """Where a feature table is or can be made, once on each database."""
+    if request.param == "sqlite":
+        yield sqlite_url(tmp_path / "features.db")
+    else:
+        with request.getfixturevalue("postgresql").database() as url:
+            yield url
