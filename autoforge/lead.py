@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import secrets
 import signal
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,6 +22,7 @@ from autoforge.plan import selection
 from autoforge.project import Project
 from autoforge.report import Report
 from db.feature import Batch, BatchStatus, FeatureStatus
+from db.lease import Lease
 from db.store import FeatureStore
 from git_workflow import repository, worktree
 from git_workflow.repository import Repository
@@ -58,11 +59,11 @@ async def run(
 ) -> Report:
     """Lead one build of the repository to its end. Raises AutoforgeError before any agent has started."""
     build_id = new_build_id()
-    with lock.lead(project_.repo.state_dir, build_id):
+    with lock.lead(project_.repo.state_dir, build_id), lock.lease(store, build_id) as (store, lease):
         build = _make(project_, store, options, show, seams, build_id=build_id, cli_path=session.find_cli())
         with log.log_to(build.run_dir / "log"), _signals(build.stop, show):
             try:
-                state = await _run(build)
+                state = await _run(build, lease)
             finally:
                 _clean_up(build)
         return _report(build, state)
@@ -131,14 +132,15 @@ async def sync(project_: Project, store: FeatureStore, show: Callable[[Event], N
         )
     _need_token(project_)
     build_id = new_build_id()
-    with lock.lead(project_.repo.state_dir, build_id):
+    with lock.lead(project_.repo.state_dir, build_id), lock.lease(store, build_id) as (store, lease):
         build = _make(
             project_, store, Options(auto_pr=True), show, Seams(), build_id=build_id, cli_path=Path()
         )
         with log.log_to(build.run_dir / "log"):
-            await _reconcile(build, preflight.sync)
-            for batch in filter(_was_tried, store.batches()):
-                await publishing.run(build, batch)
+            async with _watched(build, lease):
+                await _reconcile(build, preflight.sync)
+                for batch in filter(_was_tried, store.batches()):
+                    await publishing.run(build, batch)
         while not build.events.empty():
             show(build.events.get_nowait())
     return sum(map(_was_tried, store.batches()))
@@ -190,12 +192,28 @@ async def _reconcile(build: Build, learn: Callable[[Build], Awaitable[list[str]]
         build.show(Event(EventKind.WARNING, "", note))
 
 
-async def _run(build: Build) -> State:
-    cut_short = asyncio.create_task(_cut_short(build))
-    try:
+async def _run(build: Build, lease: Lease) -> State:
+    async with _watched(build, lease):
         return await _lead(build)
+
+
+@contextlib.asynccontextmanager
+async def _watched(build: Build, lease: Lease) -> AsyncIterator[None]:
+    """Beside the work: keep the lease, and cut short what does not hear a stop."""
+    beside = [asyncio.create_task(_cut_short(build)), asyncio.create_task(_keep_lease(build, lease))]
+    try:
+        yield
     finally:
-        cut_short.cancel()
+        for task in beside:
+            task.cancel()
+
+
+async def _keep_lease(build: Build, lease: Lease) -> None:
+    """When it is lost (we stood still for too long), another build may lead: stop at once."""
+    if lost := await lock.keep(build.store, lease):
+        build.show(Event(EventKind.WARNING, "", lost))
+        build.stop.draining.set()
+        build.stop.now.set()
 
 
 async def _cut_short(build: Build) -> None:

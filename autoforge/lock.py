@@ -1,5 +1,6 @@
-"""One build leads a repository at a time: a lock that the system frees when its holder is gone."""
+"""One build leads a repository at a time: a lock on this machine, a lease in the table for all machines."""
 
+import asyncio
 import contextlib
 import json
 import os
@@ -9,7 +10,11 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from autoforge.errors import BuildActive
-from autoforge.process import start_time
+from autoforge.process import host_id, start_time
+from db.lease import Lease, LeaseLost, Owner
+from db.store import FeatureStore
+
+LEASE_S = 60.0
 
 
 @contextlib.contextmanager
@@ -46,3 +51,29 @@ def holder(state_dir: Path) -> str | None:
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return f"pid {pid}" if isinstance(pid, int) and start_time(pid) == started else None
+
+
+@contextlib.contextmanager
+def lease(store: FeatureStore, build_id: str) -> Iterator[tuple[FeatureStore, Lease]]:
+    """Lead on every machine that shares the table: the lock holds on this one only. Raises LeaseHeld."""
+    pid = os.getpid()
+    owner = Owner(build_id, host_id(), pid, start_time(pid) or 0.0)
+    held = store.take_lease(owner, ttl_s=LEASE_S, is_alive=_is_alive)
+    try:
+        yield store.under(held), held
+    finally:
+        store.release_lease(held)
+
+
+def _is_alive(owner: Owner) -> bool:
+    return start_time(owner.pid) == owner.process_started
+
+
+async def keep(store: FeatureStore, held: Lease) -> str:
+    """Renew the lease in time until cancelled; answers why it was lost."""
+    while True:
+        await asyncio.sleep(LEASE_S / 3)
+        try:
+            await asyncio.to_thread(store.renew_lease, held, ttl_s=LEASE_S)
+        except LeaseLost as error:
+            return str(error)

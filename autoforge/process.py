@@ -1,9 +1,11 @@
 """Runs commands that cannot outlive us, and ends what an earlier crash left running."""
 
 import asyncio
+import contextlib
 import os
 import shlex
 import signal
+import socket
 import sys
 import tempfile
 import time
@@ -205,6 +207,15 @@ def _is_alive(process: psutil.Process) -> bool:
         return False
     except (psutil.Error, OSError):
         return True
+
+
+def host_id() -> str:
+    """Names the machine and, on Linux, its boot and process namespace: only within these a pid means a process."""
+    facts = [socket.gethostname()]
+    with contextlib.suppress(OSError):
+        facts.append(Path("/proc/sys/kernel/random/boot_id").read_text().strip())
+        facts.append(str(Path("/proc/self/ns/pid").readlink()))
+    return " ".join(facts)
 
 
 def start_time(pid: int) -> float | None:

@@ -68,7 +68,8 @@ def test_joins_of_three_and_four_are_the_same_in_every_clone(clone: Path, git: G
     files = {f"{n}.txt": f"{n}\n" * 20 for n in range(4)}
     commit(clone, files)
     run("git", "push", "-q", "origin", "main", cwd=clone)
-    tips = [branch(clone, f"b{n}", {f"new/{n}": str(n)}) for n in range(3)]
+    changed = {"0.txt": "0\n" * 20 + "more\n"}
+    tips = [branch(clone, f"b{n}", {f"new/{n}": str(n), **(changed if n == 2 else {})}) for n in range(3)]
     run("git", "checkout", "-q", "-b", "b3", "main", cwd=clone)
     run("git", "mv", "0.txt", "moved.txt", cwd=clone)
     tips.append(Tip("b3", "af/b3", commit(clone, {}, "b3")))
@@ -91,6 +92,19 @@ def test_joins_of_three_and_four_are_the_same_in_every_clone(clone: Path, git: G
         assert git.run("rev-parse", base.join_ref(here.branch)) == here.sha
     assert {f"new/{n}" for n in range(3)} | {"moved.txt"} <= names(git, here.sha)
     assert "0.txt" not in names(git, here.sha)
+
+
+def test_signatures_that_are_shown_do_not_change_a_join(clone: Path, git: Git) -> None:
+    a, b = branch(clone, "a", {"a": "1"}), branch(clone, "b", {"b": "1"})
+    signature = "gpgsig -----BEGIN PGP SIGNATURE-----\n x\n -----END PGP SIGNATURE-----\n\n"
+    raw = git.run("cat-file", "commit", a.sha).replace("\n\n", "\n" + signature, 1) + "\n"
+    signed = git.run("hash-object", "-t", "commit", "-w", "--stdin", stdin=raw)
+    before = base.join(git, [signed, b.sha])
+    (clone / "gpg").write_text("#!/bin/sh\necho 'gpg: no public key' >&2\nexit 1\n")
+    (clone / "gpg").chmod(0o755)
+    run("git", "config", "gpg.program", str(clone / "gpg"), cwd=clone)
+    run("git", "config", "log.showSignature", "true", cwd=clone)
+    assert base.join(git, [signed, b.sha]) == before
 
 
 def test_a_conflict_names_its_files(clone: Path, git: Git) -> None:

@@ -53,6 +53,16 @@ def test_c4_what_never_ends_is_ended_with_all_that_it_started(clone: Path, git: 
     assert not psutil.pid_exists(child) or psutil.Process(child).status() == psutil.STATUS_ZOMBIE
 
 
+def test_nothing_is_started_in_the_background(clone: Path, git: Git) -> None:
+    (clone.parent / "monitor").write_text(f"#!/bin/sh\ntouch {clone.parent}/started\n")
+    (clone.parent / "monitor").chmod(0o755)
+    run("git", "config", "core.fsmonitor", str(clone.parent / "monitor"), cwd=clone)
+    run("git", "config", "gc.auto", "1", cwd=clone)
+    git.run("status")
+    assert not (clone.parent / "started").exists()
+    assert git.run("config", "gc.auto") == "0"
+
+
 def test_c4_nobody_is_asked_for_a_password(clone: Path, git: Git, monkeypatch: pytest.MonkeyPatch) -> None:
     window = clone.parent / "window"
     window.write_text("#!/bin/sh\ntouch asked\nsleep 60\n")

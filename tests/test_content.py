@@ -168,6 +168,7 @@ def test_w6_work_inside_of_a_submodule_is_never_lost(
     content.update_submodules(Git(path))
     assert head_sha(Git(path / "the lib")) == mine
     run("git", "config", "submodule.recurse", "true", cwd=repo.root)
+    run("git", "config", "diff.ignoreSubmodules", "all", cwd=repo.root)
     worktree.park(repo, path, SAVED)
     assert head_sha(Git(path / "the lib")) == mine
     assert (path / "the lib/more").exists()

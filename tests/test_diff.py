@@ -22,12 +22,20 @@ def test_what_a_reviewer_must_see(clone: Path, git: Git) -> None:
         "src/ü\n\t.py": "1\n2\n",
         "x.bin": "a\0c",
     }
-    head = commit(clone, {**files, "pyproject.toml": "[x]\n", "src/deep/conftest.py": "it.skip(\n"})
+    head = commit(
+        clone,
+        {
+            **files,
+            "pyproject.toml": "[x]\n",
+            "src/deep/conftest.py": "it.skip(\n",
+            ":!/tests/x": "it.skip(\n",
+        },
+    )
     found = diff.read(git, base, head)
-    assert (found.files, found.added_lines, found.deleted_lines) == (7, 7, 2)
+    assert (found.files, found.added_lines, found.deleted_lines) == (8, 8, 2)
     assert found.tests_changed == ("tests/test_a[b].py",)
     assert found.tests_deleted == ("tests/test_old.py",)
-    assert found.tests_skipped == ("src/deep/conftest.py", "tests/test_a[b].py")
+    assert found.tests_skipped == (":!/tests/x", "src/deep/conftest.py", "tests/test_a[b].py")
     assert found.verify_configuration == ("pyproject.toml", "src/deep/conftest.py")
     assert diff.read(git, head, head) == diff.Diff(0, 0, 0)
 

@@ -30,6 +30,7 @@ IMPORTERS = {
     "pydantic": ("autoforge/settings.py",),
     "pydantic_settings": ("autoforge/settings.py",),
     "tree_sitter": ("autoforge/agent/",),
+    "psycopg": ("db/",),
 }
 BELOW = {"git_workflow": {"db", "autoforge", "prompts"}, "db": {"git_workflow", "autoforge", "prompts"}}
 BELOW["prompts"] = {"git_workflow", "db", "autoforge"}

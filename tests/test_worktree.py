@@ -163,6 +163,10 @@ def test_the_users_branch_is_left_alone_and_the_work_goes_on_detached(
     assert head_sha(repo.git) == first
     assert acquire("af/x", second, recorded=path) == path
     assert head_sha(Git(path)) == second, "an attempt goes on where the last one ended"
+    own = commit(path, {"by the agent": "1"})
+    assert acquire("af/x", second, recorded=path) == path
+    assert head_sha(Git(path)) == own, "and what the agent committed by itself is still there"
+    run("git", "reset", "-q", "--hard", second, cwd=path)
     assert worktree.park(repo, path, SAVED)
     run("git", "checkout", "-q", "main", cwd=repo.root)
     acquire("af/other")
