@@ -20,7 +20,7 @@ from autoforge.log import redact
 from autoforge.settings import Settings, Surroundings
 from db.errors import StoreError
 from db.feature import Batch, Ended, Feature, Result
-from git_workflow import standing, worktree
+from git_workflow import content, standing, worktree
 from git_workflow.command import Git
 from git_workflow.errors import GitWorkflowError
 from git_workflow.naming import saved_ref
@@ -144,8 +144,8 @@ async def set_up(
     repo: Repository, path: Path, place: Place, *, settings: Settings, surroundings: Surroundings
 ) -> None:
     """Make a fresh worktree ready: submodules, ignored files that it needs, set-up commands. Raises AutoforgeError."""
-    await asyncio.to_thread(worktree.update_submodules, repo.git.at(path))
-    await asyncio.to_thread(worktree.copy_ignored, repo, path, settings.worktree.copy_files)
+    await asyncio.to_thread(content.update_submodules, repo.git.at(path))
+    await asyncio.to_thread(content.copy_ignored, repo, path, settings.worktree.copy_files)
     env = for_commands(surroundings, place, settings.environment.keep)
     ran = await verify.run_commands(
         settings.worktree.setup, cwd=place.project, env=env, timeout_s=settings.worktree.setup_timeout_s
@@ -193,15 +193,20 @@ def rules_of(job: Job, path: Path, place: Place) -> Rules:
         env=for_commands(job.surroundings, place, settings.environment.keep),
         commands=job.verify,
         timeout_s=settings.verify.timeout_s,
-        protected=(*guard.PROTECTED, *settings.commit.protected),
+        protected=_protected(job),
         max_file_bytes=settings.commit.max_file_bytes,
         policy=_policy(job, path, place),
     )
 
 
 def _policy(job: Job, path: Path, place: Place) -> guard.Policy:
-    protected = (*guard.PROTECTED, *job.settings.commit.protected)
-    return guard.Policy(root=path, tmp=place.scratch, protected=protected, branch=job.batch.branch)
+    return guard.Policy(root=path, tmp=place.scratch, protected=_protected(job), branch=job.batch.branch)
+
+
+def _protected(job: Job) -> tuple[str, ...]:
+    """Patterns from the top of the repository, those of a project below it included."""
+    ours = [f"{job.repo.prefix}/{name}" for name in ("autoforge.toml", ".autoforge/**") if job.repo.prefix]
+    return (*guard.PROTECTED, *ours, *job.settings.commit.protected)
 
 
 def session_of(job: Job, path: Path, place: Place, *, unfinished: bool) -> Session:
@@ -255,7 +260,7 @@ def _leave(job: Job, path: Path, events: Events) -> None:
     ref = saved_ref(job.batch.key, str(job.number))
     try:
         what = f"Unfinished work of attempt {job.number} at {job.batch.branch}"
-        worktree.save_work(job.repo.git.at(path), ref, what)
+        content.save_work(job.repo.git.at(path), ref, what)
     except (GitWorkflowError, OSError) as error:
         text = f"uncommitted work in {path} could not be saved on {ref}: {error}"
         events.put_nowait(Event(EventKind.WARNING, job.batch.key, text))

@@ -184,7 +184,7 @@ class Gate:
         try:
             standing.stand_on(self.git, self.branch_ref, key=self.batch.key)
             problems = commit.stage(
-                self.git, protected=limits.protected, max_file_bytes=limits.max_file_bytes
+                self.git, protected=limits.protected, max_file_bytes=limits.max_file_bytes, since=self.since
             )
             if problems:
                 raise Refused("This cannot be committed:\n- " + "\n- ".join(problems[:30]))

@@ -67,7 +67,10 @@ class Resolution:
         if left:
             return Answer(f"There are conflict markers in {', '.join(left)}.", is_error=True)
         rules = self.rules
-        problems = commit.stage(self.git, protected=rules.protected, max_file_bytes=rules.max_file_bytes)
+        since = self.conflict.tips[0]
+        problems = commit.stage(
+            self.git, protected=rules.protected, max_file_bytes=rules.max_file_bytes, since=since
+        )
         if problems:
             return Answer("This cannot be committed:\n- " + "\n- ".join(problems[:30]), is_error=True)
         sha = base.commit_join(self.git, self.git.run("write-tree"), self.conflict.tips)
@@ -131,8 +134,8 @@ def _session(job: Job, path: Path, place: Place, conflict: JoinConflict, sides: 
 
 
 def _put_away(job: Job, path: Path, branch: str) -> None:
-    worktree.park(job.repo, path, saved_ref(job.batch.key, f"{job.number}-join"))
-    job.repo.git.run("branch", "--quiet", "-D", branch)
+    if worktree.park(job.repo, path, saved_ref(job.batch.key, f"{job.number}-join")):
+        job.repo.git.run("branch", "--quiet", "-D", branch)
 
 
 _RESOLVED = "Say that the conflict is resolved. autoforge checks it, runs the verify commands and answers."

@@ -136,6 +136,8 @@ def _begin(
         build_id=build.id,
         session_id=str(uuid.uuid4()),
     )
+    if tried is None:
+        return None
     by_id = {f.id: f for f in build.store.features()}
     features = tuple(by_id[i] for i in tried.feature_ids if by_id[i].status is FeatureStatus.RUNNING)
     return Start(build.store.batch(batch.key), features, tried, slot, cap_usd)

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from autoforge import scheduler
 from db.feature import UNFINISHED, UNMERGED, Batch, BatchStatus, Feature, FeatureStatus
@@ -23,7 +24,11 @@ def available(features: Sequence[Feature], batches: Sequence[Batch], *, publish:
     """Passed features that others can be built on now."""
     ready = PUBLISHED if publish else PUBLISHED | {BatchStatus.BUILT}
     keys = {batch.key for batch in batches if batch.status in ready}
-    return frozenset(f.id for f in features if f.status is FeatureStatus.PASSED and f.batch_key in keys)
+    return frozenset(
+        f.id
+        for f in features
+        if f.status is FeatureStatus.PASSED and (f.batch_key is None or f.batch_key in keys)
+    )
 
 
 def held(features: Sequence[Feature], batches: Sequence[Batch]) -> dict[int, str]:
@@ -39,6 +44,11 @@ def held(features: Sequence[Feature], batches: Sequence[Batch]) -> dict[int, str
         for f in features
         if f.batch_key in by_key and by_key[f.batch_key].status in words
     }
+
+
+def worktrees_in_use(batches: Sequence[Batch]) -> frozenset[Path]:
+    """Where batches work, or worked and will go on."""
+    return frozenset(Path(b.worktree_path) for b in batches if b.worktree_path and b.status in UNFINISHED)
 
 
 def selection(features: Sequence[Feature], wanted: Collection[int]) -> frozenset[int]:

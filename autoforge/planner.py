@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from autoforge import lead, preflight, process, project, specification
+from autoforge import lead, plan, preflight, process, project, specification
 from autoforge.agent import guard, session
 from autoforge.agent.session import Session, SessionEnd
 from autoforge.attempt import AgentRun, Events
@@ -78,7 +78,8 @@ async def draft(
     run_dir = project_.repo.state_dir / "runs" / build_id
     run_dir.mkdir(parents=True)
     made = Draft(store.features(), count)
-    async with _place(project_, build_id, start.target) as place, _shown(show) as events:
+    busy = plan.worktrees_in_use(store.batches())
+    async with _place(project_, build_id, start.target, busy) as place, _shown(show) as events:
         prompt = _prompt(project_, spec, made.existing, count, greenfield=start.greenfield)
         end = await agent(_session(project_, place, run_dir, prompt), made.tools(), events, asyncio.Event())
     if not made.complete:
@@ -87,7 +88,9 @@ async def draft(
 
 
 @contextlib.asynccontextmanager
-async def _place(project_: Project, build_id: str, target: Target | None) -> AsyncIterator[Place]:
+async def _place(
+    project_: Project, build_id: str, target: Target | None, busy: frozenset[Path]
+) -> AsyncIterator[Place]:
     """A worktree of the target to read in, or an empty folder; gone afterwards."""
     scratch = Path(tempfile.mkdtemp(prefix="autoforge-")).resolve()
     repo, branch = project_.repo, f"{project_.settings.branch_prefix}/plan-{build_id}"
@@ -101,7 +104,7 @@ async def _place(project_: Project, build_id: str, target: Target | None) -> Asy
             branch=branch,
             base_sha=target.sha,
             recorded=None,
-            busy=(),
+            busy=busy,
         )
     try:
         yield Place(
@@ -117,9 +120,9 @@ async def _place(project_: Project, build_id: str, target: Target | None) -> Asy
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
         if target:
-            worktree.park(repo, path, saved_ref("plan", build_id))
-            repo.git.run("branch", "--quiet", "-D", branch)
-            worktree.remove_parked(repo, project_.worktrees, ())
+            if worktree.park(repo, path, saved_ref("plan", build_id)):
+                repo.git.run("branch", "--quiet", "-D", branch)
+            worktree.remove_parked(repo, project_.worktrees, busy)
 
 
 @contextlib.asynccontextmanager

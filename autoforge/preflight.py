@@ -13,7 +13,7 @@ from autoforge.environment import Place, for_commands
 from autoforge.errors import BaselineRed, UsageError
 from autoforge.events import Event, EventKind
 from autoforge.project import Project
-from db.feature import UNMERGED, BatchStatus, Ended, FeatureStatus, Result
+from db.feature import UNFINISHED, UNMERGED, BatchStatus, Ended, FeatureStatus, Result
 from git_workflow import publish, worktree
 from git_workflow.base import Target
 from git_workflow.errors import GitFailed, GitWorkflowError
@@ -70,7 +70,7 @@ def recover(build: Build) -> list[str]:
         build.store.end_attempt(left.id, why, max_attempts=build.project.settings.max_attempts)
         told.append(f"batch {left.batch_key} goes on: its build was killed in attempt {left.number}")
     for batch in build.store.batches():
-        if batch.status is BatchStatus.WORKING:
+        if batch.status in UNFINISHED:
             lane.settle(build, batch.key, None)
     return told
 
@@ -182,7 +182,12 @@ def _judge(build: Build, target: Target, red: Sequence[process.Finished]) -> Bui
 
 def _checkout(build: Build, branch: str, sha: str) -> Path:
     return worktree.acquire(
-        build.project.repo, root=build.project.worktrees, branch=branch, base_sha=sha, recorded=None, busy=()
+        build.project.repo,
+        root=build.project.worktrees,
+        branch=branch,
+        base_sha=sha,
+        recorded=None,
+        busy=plan.worktrees_in_use(build.store.batches()),
     )
 
 
@@ -201,8 +206,8 @@ def _forget_baselines(build: Build) -> list[str]:
 
 
 def _put_away(build: Build, path: Path, branch: str) -> None:
-    worktree.park(build.project.repo, path, saved_ref("baseline", build.id))
-    build.project.repo.git.run("branch", "--quiet", "-D", branch)
+    if worktree.park(build.project.repo, path, saved_ref("baseline", build.id)):
+        build.project.repo.git.run("branch", "--quiet", "-D", branch)
 
 
 def _place(build: Build, path: Path) -> Place:

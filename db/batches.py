@@ -110,22 +110,24 @@ class BatchTable:
 
     def start_attempt(
         self, *, batch_key: str, feature_ids: Sequence[int], kind: Kind, build_id: str, session_id: str
-    ) -> Attempt:
+    ) -> Attempt | None:
         """The batch is working, its pending features are running.
 
-        The attempt holds those of `feature_ids` that run or have passed: a user may have skipped others.
+        The attempt holds those of `feature_ids` that run or have passed: a user may have skipped others. None, and
+        nothing is changed, when no feature is left to work on.
         """
         with self._owned() as session:
             batch = one(session, BatchRow, batch_key, lock=True)
+            features = [member(session, batch, feature_id) for feature_id in feature_ids]
+            pending = [feature for feature in features if feature.status is FeatureStatus.PENDING]
+            if not pending:
+                return None
             batch.status = BatchStatus.WORKING
-            taken = []
-            for feature_id in feature_ids:
-                feature = member(session, batch, feature_id)
-                if feature.status is FeatureStatus.PENDING:
-                    feature.status = FeatureStatus.RUNNING
-                    feature.attempts += 1
-                if feature.status in (FeatureStatus.RUNNING, FeatureStatus.PASSED):
-                    taken.append(feature_id)
+            for feature in pending:
+                feature.status = FeatureStatus.RUNNING
+                feature.attempts += 1
+            in_it = (FeatureStatus.RUNNING, FeatureStatus.PASSED)
+            taken = [feature.id for feature in features if feature.status in in_it]
             tries = select(func.count()).select_from(AttemptRow).where(AttemptRow.batch_key == batch_key)
             row = AttemptRow(
                 batch_key=batch_key,

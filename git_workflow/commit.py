@@ -62,7 +62,7 @@ class Change:
     blob: str
 
 
-def stage(git: Git, *, protected: Sequence[str], max_file_bytes: int, since: str = "HEAD") -> list[str]:
+def stage(git: Git, *, protected: Sequence[str], max_file_bytes: int, since: str) -> list[str]:
     """Put everything that git does not ignore into the index; answers why it must not be committed, if so.
 
     What is judged is the whole difference from `since`, the agent's own commits included.

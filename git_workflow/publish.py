@@ -165,13 +165,3 @@ def ensure_opened(
     if found is None or (found.state == "closed" and found.head_sha != sha):
         return forge.open(head=head, base=base, title=title, body=body, draft=draft)
     return found
-
-
-def reachable(git: Git, remote: Remote) -> str | None:
-    """Why the remote cannot be reached, None when it can."""
-    try:
-        with _network(git, remote) as online:
-            online.run("ls-remote", "--heads", remote.name, "refs/heads/autoforge-does-not-exist")
-    except GitFailed as error:
-        return error.stderr or str(error)
-    return None

@@ -1,9 +1,9 @@
 """Keeps an agent's work where it belongs: on its batch's branch, and aside when the agent leaves it."""
 
 from git_workflow.command import Git
+from git_workflow.content import save_work
 from git_workflow.naming import saved_ref
 from git_workflow.repository import head_sha
-from git_workflow.worktree import save_work
 
 
 def branch_ref(git: Git) -> str | None:

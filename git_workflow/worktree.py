@@ -11,20 +11,9 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from git_workflow.command import Git, said
-from git_workflow.content import copy_ignored, on_a_ref, save_work, update_submodules
+from git_workflow.content import on_a_ref, save_work
 from git_workflow.errors import GitFailed, WorktreeFailed
 from git_workflow.repository import Repository, changes, head_sha, in_progress, is_ancestor
-
-__all__ = [
-    "acquire",
-    "copy_ignored",
-    "lock",
-    "park",
-    "registered",
-    "remove_parked",
-    "save_work",
-    "update_submodules",
-]
 
 log = logging.getLogger("autoforge.worktree")
 

@@ -94,6 +94,18 @@ def test_joins_of_three_and_four_are_the_same_in_every_clone(clone: Path, git: G
     assert "0.txt" not in names(git, here.sha)
 
 
+def test_configuration_does_not_decide_about_a_conflict(clone: Path, git: Git) -> None:
+    commit(clone, {f"old/{n}": f"{n}\n" * 20 for n in range(3)})
+    b = branch(clone, "b", {"old/new": "1"})
+    run("git", "checkout", "-q", "-b", "a", "main", cwd=clone)
+    run("git", "mv", "old", "moved", cwd=clone)
+    a = commit(clone, {}, "a folder gets another name")
+    for value in ("true", "false", "conflict"):
+        run("git", "config", "merge.directoryRenames", value, cwd=clone)
+        with pytest.raises(JoinConflict, match="moved/new"):
+            base.join(git, [a, b.sha])
+
+
 def test_signatures_that_are_shown_do_not_change_a_join(clone: Path, git: Git) -> None:
     a, b = branch(clone, "a", {"a": "1"}), branch(clone, "b", {"b": "1"})
     signature = "gpgsig -----BEGIN PGP SIGNATURE-----\n x\n -----END PGP SIGNATURE-----\n\n"

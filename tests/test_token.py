@@ -10,6 +10,7 @@ import pytest
 from autoforge.demo.github import Repository
 from git_workflow import publish
 from git_workflow.command import Git
+from git_workflow.errors import GitFailed
 from git_workflow.publish import Remote
 from tests.conftest import TOKEN, commit, run
 
@@ -80,16 +81,21 @@ def test_hooks_are_the_users_wherever_they_are(clone: Path, git: Git) -> None:
     assert said.endswith(f"{hook}\n")
 
 
+def refused(git: Git, remote: Remote) -> None:
+    with pytest.raises(GitFailed, match="Could not read from remote repository"):
+        publish.remote_branch(git, remote, "main")
+
+
 def test_the_remotes_environment_is_for_its_calls_only(clone: Path, git: Git, tmp_path: Path) -> None:
     ssh = tmp_path / "ssh"
     ssh.write_text(f'#!/bin/sh\necho "$MINE $*" > {tmp_path}/called\nexit 1\n')
     ssh.chmod(0o755)
     run("git", "remote", "set-url", "origin", "git@example.com:octo/app.git", cwd=clone)
     remote = Remote("origin", TOKEN, {"GIT_SSH_COMMAND": f"{ssh} -i key", "MINE": "proxy"})
-    assert publish.reachable(git, remote)
+    refused(git, remote)
     assert (tmp_path / "called").read_text().startswith("proxy -i key")
     run("git", "config", "core.sshCommand", f"{ssh} --configured", cwd=clone)
-    publish.reachable(git, Remote("origin"))
+    refused(git, Remote("origin"))
     assert (tmp_path / "called").read_text().startswith(" --configured")
 
 
@@ -100,5 +106,5 @@ def test_ssh_never_asks(clone: Path, git: Git, tmp_path: Path, monkeypatch: pyte
     ssh.chmod(0o755)
     monkeypatch.setenv("PATH", f"{ssh.parent}:{os.environ['PATH']}")
     run("git", "remote", "set-url", "origin", "git@example.com:octo/app.git", cwd=clone)
-    assert publish.reachable(git, Remote("origin"))
+    refused(git, Remote("origin"))
     assert "-o BatchMode=yes" in (tmp_path / "called").read_text()

@@ -1,44 +1,23 @@
 """`autoforge features`: the feature table by hand."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from autoforge.commands.context import Json, Repository, open_project, print_json, say, width
-from autoforge.commands.status import NO_FEATURES
+from autoforge.commands import feature_edits
+from autoforge.commands.context import Json, Repository, open_project, print_json, say
 
 
 def app() -> typer.Typer:
-    group = typer.Typer(help="Import, add and look at features.", no_args_is_help=True, rich_markup_mode=None)
-    group.command("import")(import_)
-    group.command()(add)
-    group.command("list")(list_)
-    group.command()(show)
-    return group
-
-
-def import_(
-    context: typer.Context,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A JSON, YAML or TOML list of features.")],
-    repository: Repository = None,
-) -> None:
-    """Store all features of a file, or none.
-
-    Nothing is stored when one of them is not valid.
-    """
-    from autoforge import feature_file
-    from autoforge.project import table
-
-    project = open_project(context, repository)
-    with table(project) as store:
-        new = feature_file.read(file, {feature_file.fold(f.name): f.id for f in store.features()})
-        ids = store.add_features(new)
-    say(
-        f"Imported {len(ids)} features: #{ids[0]} to #{ids[-1]}."
-        if len(ids) > 1
-        else f"Imported feature #{ids[0]}."
+    group = typer.Typer(
+        help="Look at features and change them, also while a build runs.",
+        no_args_is_help=True,
+        rich_markup_mode=None,
     )
+    group.command()(add)
+    group.command()(show)
+    feature_edits.register(group)
+    return group
 
 
 def add(
@@ -76,23 +55,6 @@ def add(
     with table(open_project(context, repository)) as store:
         [feature_id] = store.add_features([feature])
     say(f"Added feature #{feature_id}.")
-
-
-def list_(context: typer.Context, json_: Json = False, repository: Repository = None) -> None:
-    """Show all features with status, commit and pull request."""
-    from autoforge import report
-    from autoforge.progress import summary
-    from autoforge.project import table
-
-    with table(open_project(context, repository)) as store:
-        made = report.make(store.features(), store.batches(), cost_usd=store.spent_usd())
-    if json_:
-        print_json({"features": report.as_json(made)["features"]})
-    elif made.features:
-        for text in summary.table_lines(made, width()):
-            say(text)
-    else:
-        say(NO_FEATURES)
 
 
 def show(

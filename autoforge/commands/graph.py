@@ -25,7 +25,10 @@ def graph(
     ] = Format.TREE,
     repository: Repository = None,
 ) -> None:
-    """Draw the features with their states; what is built on a feature stands below it."""
+    """Draw the features with states and dependencies.
+
+    What is built on a feature stands below it.
+    """
     from autoforge import graph, plan, scheduler
     from autoforge.project import table
 
