@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from autoforge import judgement, process, verify
+from autoforge import judgement, process, questions, verify
 from autoforge.agent import guard
 from autoforge.agent.session import Session, SessionEnd
 from autoforge.agent.tools import Tool
@@ -219,6 +219,11 @@ def session_of(job: Job, path: Path, place: Place, *, unfinished: bool) -> Sessi
         parents=job.parents,
         unfinished=unfinished,
         kept={f.id: _kept(job, f) for f in job.features},
+        answers={
+            f.id: questions.as_prompt(questions.from_column(f.question or ""), f.answer)
+            for f in job.features
+            if f.answer
+        },
     )
     return Session(
         batch=job.batch.key,

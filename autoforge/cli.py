@@ -12,7 +12,19 @@ from typing import Annotated, NoReturn
 import typer
 
 from autoforge import settings
-from autoforge.commands import answer, build, demo, features, graph, init, plan, status, sync
+from autoforge.commands import (
+    answer,
+    build,
+    demo,
+    features,
+    graph,
+    history,
+    init,
+    plan,
+    projects,
+    status,
+    sync,
+)
 from autoforge.commands.context import Invocation, say
 from autoforge.errors import AutoforgeError
 from autoforge.log import redact
@@ -39,12 +51,14 @@ def app() -> typer.Typer:
         build.build,
         status.status,
         graph.graph,
+        history.history,
         answer.answer,
         sync.sync,
         demo.demo,
     ):
         cli.command()(command)
     cli.add_typer(features.app(), name="features")
+    cli.add_typer(projects.app(), name="projects")
     return cli
 
 
@@ -53,9 +67,18 @@ def _root(
     repository: Annotated[
         Path, typer.Option("-C", help="Folder of the repository to work on.", show_default="this folder")
     ] = Path(),
+    project: Annotated[
+        str | None, typer.Option(help="The same, by a name that `projects` knows.", show_default=False)
+    ] = None,
 ) -> None:
     assert isinstance(context.obj, Surroundings)
-    context.obj = Invocation(repository, context.obj)
+    context.obj = Invocation(_named(project) if project else repository, context.obj)
+
+
+def _named(project: str) -> Path:
+    from autoforge import registry
+
+    return registry.resolve(project)
 
 
 def main() -> None:

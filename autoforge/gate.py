@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from autoforge import claim, pull_request, verify
+from autoforge import claim, pull_request, questions, verify
 from autoforge.agent import guard
 from autoforge.agent.tools import Answer, Tool
 from autoforge.claim import Refused
@@ -59,7 +59,7 @@ class Gate:
         return [
             Tool("feature_passed", claim.PASSED, claim.PASSED_SCHEMA, self._alone(self._pass)),
             Tool("feature_failed", claim.FAILED, claim.saying("reason"), self._alone(self._fail)),
-            Tool("ask_human", claim.ASK, claim.saying("question"), self._alone(self._ask)),
+            Tool("ask_human", claim.ASK, questions.SCHEMA, self._alone(self._ask)),
         ]
 
     def _alone(
@@ -93,22 +93,28 @@ class Gate:
         return f"Feature {feature.id} has passed as commit {self.since[:10]}. {self._next()}"
 
     async def _fail(self, arguments: Mapping[str, Any]) -> str:
-        return await self._leave(arguments, "reason", self.failed)
+        reason = claim.words(arguments, "reason")
+        if not reason:
+            raise Refused("Say the reason.")
+        return await self._leave(arguments, self.failed, reason, told=f"failed: {reason}")
 
     async def _ask(self, arguments: Mapping[str, Any]) -> str:
-        return await self._leave(arguments, "question", self.questions)
+        asked = questions.parse(arguments)
+        return await self._leave(
+            arguments, self.questions, questions.to_column(asked), told=f"asks: {asked.text}"
+        )
 
-    async def _leave(self, arguments: Mapping[str, Any], key: str, where: dict[int, str]) -> str:
-        feature, text = self._feature(arguments), claim.words(arguments, key)
-        if not text:
-            raise Refused(f"Say the {key}.")
+    async def _leave(
+        self, arguments: Mapping[str, Any], where: dict[int, str], text: str, *, told: str
+    ) -> str:
+        feature = self._feature(arguments)
         if waits := self._waits(feature):
             return f"Feature {feature.id} waits for {waits[0]} and needs no word. {self._next()}"
         put_away = ""
         if feature is self._turn() and self._turn(without=feature):
             put_away = await _to_the_end(lambda: self._put_away(feature))
         self._decide(feature, where, text)
-        self._tell(feature, f"{'failed' if key == 'reason' else 'asks'}: {text}")
+        self._tell(feature, told)
         return f"Noted. {put_away}{self._next()}"
 
     def _put_away(self, feature: Feature) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from autoforge import plan, scheduler
+from autoforge import plan, questions, scheduler
 from db.feature import UNFINISHED, Batch, BatchStatus, Feature, FeatureStatus, Result
 
 
@@ -70,7 +70,8 @@ def _is_open(feature: Feature) -> bool:
 
 def _why_open(feature: Feature, batches: Sequence[Batch]) -> str:
     if feature.status is FeatureStatus.NEEDS_INPUT:
-        return f"asks: {feature.question} (answer with: autoforge answer {feature.id} TEXT)"
+        asked = questions.from_column(feature.question or "").text
+        return f"asks: {asked} (autoforge answer {feature.id} shows and answers it)"
     if feature.status is FeatureStatus.FAILED:
         return f"failed after {feature.attempts} attempts: {feature.last_error or 'no reason given'}"
     if feature.status is FeatureStatus.RUNNING:

@@ -18,7 +18,19 @@ from tests.builds import add, build, chain, features
 from tests.conftest import run
 from tests.invoke import CONSOLE_SCRIPT, invoke, succeed
 
-COMMANDS = ("init", "plan", "graph", "build", "status", "answer", "sync", "demo", "features")
+COMMANDS = (
+    "init",
+    "plan",
+    "graph",
+    "history",
+    "projects",
+    "build",
+    "status",
+    "answer",
+    "sync",
+    "demo",
+    "features",
+)
 EDITS = ("export", "edit", "rm", "skip", "retry", "reset", "depend", "undepend")
 GROUPED = tuple(("features", name) for name in ("import", "add", "list", "show", *EDITS))
 LIBRARIES = ("claude_agent_sdk", "git", "github", "sqlalchemy", "alembic", "rich", "starlette", "jinja2")

@@ -12,7 +12,7 @@ from tests.values import feature
 def code(*features: object, **other: object) -> str:
     given = {"verify": (), "parents": (), "unfinished": False, "kept": {}} | other
     given["kept"] = {f.id: None for f in features} | dict(given["kept"])  # type: ignore[attr-defined, call-overload]
-    return render("code", features=features, **given)
+    return render("code", features=features, **{"answers": {}, **given})
 
 
 def test_a_prompt_has_the_heading_that_every_part_of_it_hangs_on() -> None:
@@ -34,8 +34,16 @@ def test_what_is_not_so_is_not_mentioned() -> None:
 
 
 def test_everything_that_earlier_tries_left_is_said() -> None:
-    one = feature(1, verify=("make one",), question="Which?", answer="Blue.", last_error="line 1\nline 2")
-    text = code(one, verify=("make",), parents=("Root",), unfinished=True, kept={1: "abcdef0123456789"})
+    one = feature(1, verify=("make one",), last_error="line 1\nline 2")
+    answers = {1: "You (or an agent before you) asked: Which?\nA person answered: Blue."}
+    text = code(
+        one,
+        verify=("make",),
+        parents=("Root",),
+        unfinished=True,
+        kept={1: "abcdef0123456789"},
+        answers=answers,
+    )
     for words in (
         "Verified by: `make one`",
         "asked: Which?\nA person answered: Blue.",

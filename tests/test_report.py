@@ -65,7 +65,7 @@ def test_what_should_be_further_than_it_is_counts_as_left(
         (
             FeatureStatus.NEEDS_INPUT,
             {"question": "which?"},
-            "asks: which? (answer with: autoforge answer 1 TEXT)",
+            "asks: which? (autoforge answer 1 shows and answers it)",
         ),
     ],
 )

@@ -31,6 +31,7 @@ IMPORTERS = {
     "pydantic_settings": ("autoforge/settings.py",),
     "tree_sitter": ("autoforge/agent/",),
     "psycopg": ("db/",),
+    "platformdirs": ("autoforge/registry.py",),
 }
 BELOW = {"git_workflow": {"db", "autoforge", "prompts"}, "db": {"git_workflow", "autoforge", "prompts"}}
 BELOW["prompts"] = {"git_workflow", "db", "autoforge"}

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from autoforge.commands.answering import File, answer_to
 from autoforge.commands.context import Repository, open_project, say
 from autoforge.errors import UsageError
 
@@ -16,12 +17,14 @@ def answer(
     text: Annotated[
         str | None, typer.Argument(metavar="TEXT", help="The answer.", show_default=False)
     ] = None,
+    file: File = None,
     repository: Repository = None,
 ) -> None:
     """Answer an agent's question, or show the open ones.
 
     The answer is in the next attempt's prompt.
     """
+    from autoforge import questions
     from autoforge.project import table
     from db.feature import FeatureStatus
 
@@ -29,16 +32,15 @@ def answer(
         if feature is None:
             asking = [f for f in store.features() if f.status is FeatureStatus.NEEDS_INPUT]
             for f in asking:
-                say(f"#{f.id} {f.name}\n  {f.question}\n  autoforge answer {f.id} TEXT")
+                asked = questions.from_column(f.question or "")
+                how = "--file FILE" if asked.fields else "TEXT"
+                say(f"#{f.id} {f.name}\n{questions.render(asked)}\n  autoforge answer {f.id} {how}")
             if not asking:
                 say("No feature waits for an answer.")
             return
-        asked = store.feature(feature)
-        if asked.status is not FeatureStatus.NEEDS_INPUT:
-            raise UsageError(f"Feature #{feature} does not wait for an answer: it is {asked.status}.")
-        if text is None or not text.strip():
-            raise UsageError(
-                f"#{feature} asks: {asked.question} Give the answer: autoforge answer {feature} TEXT"
-            )
-        store.answer(feature, text.strip())
+        found = store.feature(feature)
+        if found.status is not FeatureStatus.NEEDS_INPUT:
+            raise UsageError(f"Feature #{feature} does not wait for an answer: it is {found.status}.")
+        asked = questions.from_column(found.question or "")
+        store.answer(feature, answer_to(feature, asked, text=text, file=file))
     say(f"Noted. Feature #{feature} is pending again; build to go on.")
