@@ -137,6 +137,8 @@ def _begin(
         session_id=str(uuid.uuid4()),
     )
     if tried is None:
+        if batch.created_at is None:
+            build.store.drop_planned(batch.key)
         return None
     by_id = {f.id: f for f in build.store.features()}
     features = tuple(by_id[i] for i in tried.feature_ids if by_id[i].status is FeatureStatus.RUNNING)

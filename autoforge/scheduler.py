@@ -183,7 +183,7 @@ def _why(i: int, feature: Node | None, *, held: Mapping[int, str], in_cycle: boo
     if feature is None:
         return f"depends on #{i}, which does not exist"
     words = {
-        FeatureStatus.PENDING: "is part of a cycle" if in_cycle else "cannot start itself",
+        FeatureStatus.PENDING: "is part of a cycle" if in_cycle else "is not built yet",
         FeatureStatus.RUNNING: "is still running",
         FeatureStatus.PASSED: held.get(i, "has passed but cannot be built on yet"),
         FeatureStatus.FAILED: "failed",

@@ -35,8 +35,6 @@ from .rows import (
     write_members,
 )
 
-_DONE = frozenset({FeatureStatus.PASSED, FeatureStatus.SKIPPED, FeatureStatus.FAILED})
-
 
 class BatchTable:
     """Reads are free. A write under a lease that is no longer held raises LeaseLost and changes nothing."""
@@ -214,14 +212,6 @@ class BatchTable:
             )
             for row in (batch, *session.scalars(passed.order_by(FeatureRow.id).with_for_update())):
                 row.pr_number, row.pr_url, row.pr_status = number, url, status
-
-    def release_features(self, key: str) -> list[int]:
-        """The features that the batch was published without; they keep its key, on which they are stacked."""
-        with self._database.read() as session:
-            one(session, BatchRow, key)
-            left = FeatureRow.status.not_in(_DONE)
-            query = select(FeatureRow.id).where(FeatureRow.batch_key == key, left).order_by(FeatureRow.id)
-            return list(session.scalars(query))
 
     def spent_usd(self, build_id: str | None = None) -> float:
         """What is known to have been spent, by one build or by all."""

@@ -206,7 +206,7 @@ def test_b3_each_reason_in_words() -> None:
         12: "waits for #2, which needs an answer: autoforge answer 2 …; depends on #99, which does not exist",
         13: "waits for #3, which was skipped",
         14: "waits for #8, which is part of a cycle",
-        15: "waits for #11, which cannot start itself",
+        15: "waits for #11, which is not built yet",
         16: "waits for #4, which has passed but cannot be built on yet",
         17: "waits for #5, which is in pull request #5, which was closed",
         18: "waits for #6, which is still running",

@@ -16,12 +16,17 @@ def status(context: typer.Context, json_: Json = False, repository: Repository =
     project = open_project(context, repository)
     with table(project) as store:
         features, batches, cost_usd = store.features(), store.batches(), store.spent_usd()
+        leader = store.leader()
     made = report.make(features, batches, cost_usd=cost_usd)
     if json_:
         print_json(report.as_json(made))
         return
     if holder := lock.holder(project.repo.state_dir):
         say(f"A build is running ({holder}).")
+    elif leader:
+        say(
+            f"A build is running on {leader.owner.host.split()[0]} (pid {leader.owner.pid}), or was killed there."
+        )
     for line in summary.report_lines(made, width()) if features else [NO_FEATURES]:
         say(line)
     for line in summary.stack_lines(batches, features, target_branch(project)) if batches else []:

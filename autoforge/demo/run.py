@@ -117,6 +117,7 @@ def _make_repository(stage: Stage) -> Repository:
     repository = stage.github.add_repository(OWNER, NAME, stage.folder / "origin.git")
     stage.app.mkdir()
     sample.write_application(stage.app)
+    shutil.copy(sample.spec_file(), stage.app / "SPEC.md")
     (stage.app / "autoforge.toml").write_text(CONFIGURATION)
     git = stage_git(stage)
     url = f"{stage.github.url}/{OWNER}/{NAME}.git"

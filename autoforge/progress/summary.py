@@ -105,7 +105,7 @@ def totals(report: Report) -> str:
     if rest:
         sentence += f"; {', '.join(rest)}"
     if report.why and report.ending:
-        sentence += f". The build stopped: {report.why}"
+        sentence += f". The build stopped: {report.why.rstrip('.')}"
     return f"{sentence}. Cost: ${report.cost_usd:.2f}"
 
 
