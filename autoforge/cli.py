@@ -26,7 +26,7 @@ from autoforge.commands import (
     sync,
 )
 from autoforge.commands.context import Invocation, say
-from autoforge.errors import AutoforgeError
+from autoforge.errors import AutoforgeError, UsageError
 from autoforge.log import redact
 from autoforge.settings import Surroundings
 from db.errors import StoreError
@@ -65,14 +65,17 @@ def app() -> typer.Typer:
 def _root(
     context: typer.Context,
     repository: Annotated[
-        Path, typer.Option("-C", help="Folder of the repository to work on.", show_default="this folder")
-    ] = Path(),
+        Path | None,
+        typer.Option("-C", help="Folder of the repository to work on.", show_default="this folder"),
+    ] = None,
     project: Annotated[
         str | None, typer.Option(help="The same, by a name that `projects` knows.", show_default=False)
     ] = None,
 ) -> None:
     assert isinstance(context.obj, Surroundings)
-    context.obj = Invocation(_named(project) if project else repository, context.obj)
+    if project and repository:
+        raise UsageError("Give -C PATH or --project NAME, not both.")
+    context.obj = Invocation(_named(project) if project else repository or Path(), context.obj)
 
 
 def _named(project: str) -> Path:

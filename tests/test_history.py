@@ -7,14 +7,13 @@ from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
-import typer
 from hypothesis import given
 from hypothesis import settings as thorough
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from autoforge import cli, lock
 from autoforge import history as told
+from autoforge import lock
 from autoforge.agent.session import SessionEnd
 from autoforge.commands import history
 from autoforge.events import Event as Happened
@@ -30,18 +29,6 @@ from tests.values import NOW, batch, feature, passed
 
 Opened = Callable[..., Project]
 ATTEMPT = Attempt(1, "k3f9ab", Kind.CODE, 1, (1,), "b", "s", Result.PASSED, "", 0.5, 3, NOW, NOW)
-
-
-@pytest.fixture(autouse=True)
-def wired(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = cli.app
-
-    def app() -> typer.Typer:
-        line = made()
-        line.command()(history.history)
-        return line
-
-    monkeypatch.setattr(cli, "app", app)
 
 
 def event(number: int, name: str = "stage", key: str | None = "k3f9ab", **data: object) -> Event:

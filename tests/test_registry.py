@@ -9,14 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import typer
 from filelock import FileLock
 from hypothesis import HealthCheck, given
 from hypothesis import settings as thorough
 from hypothesis import strategies as st
 
-from autoforge import cli, registry
-from autoforge.commands import projects
+from autoforge import registry
 from autoforge.errors import UsageError
 from tests.conftest import run
 from tests.invoke import refused, succeed
@@ -32,18 +30,6 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The file that holds the names; not there yet."""
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     return tmp_path / "data" / "autoforge" / "projects.json"
-
-
-@pytest.fixture(autouse=True)
-def wired(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = cli.app
-
-    def app() -> typer.Typer:
-        line = made()
-        line.add_typer(projects.app(), name="projects")
-        return line
-
-    monkeypatch.setattr(cli, "app", app)
 
 
 @pytest.fixture

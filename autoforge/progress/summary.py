@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.text import Text
 from rich.tree import Tree
 
+from autoforge import questions
 from autoforge.progress.lines import plain
 from autoforge.report import Report
 from db.feature import Batch, Feature, FeatureStatus
@@ -76,7 +77,7 @@ def feature_lines(feature: Feature, report: Report) -> list[str]:
         "commit": feature.commit_sha,
         "pull request": feature.pr_url,
         "attempts": str(feature.attempts),
-        "question": feature.question,
+        "question": questions.render(questions.from_column(feature.question or "")),
         "answer": feature.answer,
     }
     steps = [f"  [{'x' if n in shown else ' '}] {step}" for n, step in enumerate(feature.steps)]
