@@ -24,7 +24,7 @@ from autoforge.report import Report
 from db.feature import Batch, BatchStatus, FeatureStatus
 from db.lease import Lease
 from db.store import FeatureStore
-from git_workflow import repository, worktree
+from git_workflow import beginning, repository, worktree
 from git_workflow.repository import Repository
 
 KEPT_RUNS = 20
@@ -160,7 +160,8 @@ def _need_token(project_: Project) -> None:
 
 def check(project_: Project, store: FeatureStore, options: Options) -> None:
     """What makes a build pointless, before anything is started. Raises UsageError."""
-    repository.require_commit(project_.repo)
+    if not options.auto_pr:
+        repository.require_commit(project_.repo)
     features = store.features()
     known = {f.id for f in features}
     if not known:
@@ -182,6 +183,13 @@ def check(project_: Project, store: FeatureStore, options: Options) -> None:
         )
     if options.auto_pr and project_.slug:
         _need_token(project_)
+
+
+def _begin(build: Build) -> None:
+    """An empty repository gets a first commit, which the pull requests can target."""
+    target = build.target_branch
+    if build.publish and beginning.ensure_first_commit(build.project.repo.git, build.project.remote, target):
+        build.show(Event(EventKind.STAGE, "", f"{target} was empty: made a first commit without files"))
 
 
 async def _reconcile(build: Build, learn: Callable[[Build], Awaitable[list[str]]]) -> None:
@@ -224,6 +232,7 @@ async def _cut_short(build: Build) -> None:
 
 
 async def _lead(build: Build) -> State:
+    await asyncio.to_thread(_begin, build)
     await _reconcile(build, preflight.learn)
     state = State(Budget(build.project.settings.limits.budget_usd))
     if preflight.anything_to_do(build):

@@ -117,6 +117,8 @@ async def baseline(build: Build) -> Build:
     if not build.verify:
         return build
     target = await build.fetch_target()
+    if build.project.repo.git.run("ls-tree", target.sha) == "":  # there is nothing to verify yet
+        return build
     build.show(Event(EventKind.STAGE, "", f"baseline: verifying {target.branch} at {target.sha[:10]}"))
     testing = asyncio.ensure_future(_test(build, target))
     stopped = asyncio.ensure_future(build.stop.draining.wait())

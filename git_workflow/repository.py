@@ -103,6 +103,8 @@ def default_branch(git: Git, remote: str | None) -> str:
     for name in (known, "main", "master", "trunk", current):
         if name and name in (there or local):
             return name
+    if current and not (there or local):  # nothing is committed yet
+        return current
     raise UnusableRepository("The target branch is not known. Set `target` in autoforge.toml.")
 
 
