@@ -57,6 +57,7 @@ def test_variables_that_are_no_settings_are_no_concern_of_theirs(
         ("branch_prefix = 'a..b'\n", "branch_prefix: "),
         ("[limits]\nbudget_usd = -1\n", "limits.budget_usd: "),
         ("'<flags>' = 1\n", ""),
+        ("[agent]\ntimeout_s = inf\n", "agent.timeout_s: Input should be a finite number"),
     ],
 )
 def test_b5_a_fault_in_the_file_is_one_error_with_file_and_key(tmp_path: Path, text: str, said: str) -> None:
