@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from autoforge import plan
-from autoforge.lead import Options
+from autoforge.leading import Options
 from autoforge.project import Project, target_branch
 from db.feature import UNFINISHED, Batch, BatchStatus, Feature, FeatureStatus, Parent
 from db.store import FeatureStore

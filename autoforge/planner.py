@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from autoforge import lead, plan, preflight, process, project, specification
+from autoforge import leading, plan, preflight, process, project, specification
 from autoforge.agent import guard, session
 from autoforge.agent.session import Session, SessionEnd
 from autoforge.attempt import AgentRun, Events
@@ -73,8 +73,8 @@ async def draft(
     show: Callable[[Event], None],
 ) -> Plan:
     """Let an agent plan. Raises PlanIncomplete, which says where its proposals are, when it did not finish."""
-    build_id = lead.new_build_id()
-    project_ = lead.marked(project_, build_id)
+    build_id = leading.new_build_id()
+    project_ = leading.marked(project_, build_id)
     run_dir = project_.repo.state_dir / "runs" / build_id
     run_dir.mkdir(parents=True)
     made = Draft(store.features(), count)

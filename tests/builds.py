@@ -9,7 +9,7 @@ from autoforge import lead
 from autoforge.attempt import AgentRun
 from autoforge.budget import Pause
 from autoforge.events import Event
-from autoforge.lead import Options, Seams
+from autoforge.leading import Options, Seams
 from autoforge.project import Project, table
 from autoforge.report import Report
 from db.feature import Batch, Feature, NewFeature

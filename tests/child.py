@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 
-from autoforge import lead, project, settings
+from autoforge import lead, leading, project, settings
 from autoforge.agent.session import SessionEnd
 from autoforge.attempt import OURS
 from autoforge.events import Event, EventKind
@@ -50,9 +50,9 @@ def show(event: Event) -> None:
 
 def main(folder: str, agent: str) -> int:
     opened = project.open_project(Path(folder), settings.take(os.environ))
-    seams = lead.Seams(agent=Crew(AGENTS[agent]), back_off_s=lambda _: 3600.0)
+    seams = leading.Seams(agent=Crew(AGENTS[agent]), back_off_s=lambda _: 3600.0)
     with project.table(opened) as store:
-        options = lead.Options(auto_pr="AUTO_PR" in os.environ)
+        options = leading.Options(auto_pr="AUTO_PR" in os.environ)
         try:
             return asyncio.run(lead.run(opened, store, options, show, seams)).exit_code
         except OURS as error:

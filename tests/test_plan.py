@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from autoforge import foresight, plan
 from autoforge import settings as configuration
-from autoforge.lead import Options
+from autoforge.leading import Options
 from autoforge.project import Project, table
 from db.feature import Batch, BatchStatus, Feature, FeatureStatus, NewFeature, Parent
 from tests.agents import Agent, Crew, diligent

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from autoforge import lead, preflight
+from autoforge import lead, leading, preflight
 from autoforge.build import Build
 from autoforge.errors import BaselineRed, UsageError
-from autoforge.lead import Options, Seams
+from autoforge.leading import Options, Seams
 from autoforge.project import Project, table
 from db.feature import BatchStatus, FeatureStatus, NewFeature
 from db.store import FeatureStore
@@ -31,8 +31,8 @@ def push(clone: Path, files: dict[str, str]) -> None:
 
 
 def made(project: Project, store: FeatureStore) -> Build:
-    given = {"build_id": lead.new_build_id(), "cli_path": Path()}
-    return lead._make(project, store, Options(), lambda _: None, Seams(), **given)  # type: ignore[arg-type]
+    given = {"build_id": leading.new_build_id(), "cli_path": Path()}
+    return leading.make(project, store, Options(), lambda _: None, Seams(), **given)  # type: ignore[arg-type]
 
 
 def test_a_red_target_stops_the_build_and_names_the_output(opened: Opened, clone: Path) -> None:

@@ -7,7 +7,7 @@ import typer
 from autoforge.commands.context import Json, Repository, open_project, print_json, say, width
 
 if TYPE_CHECKING:
-    from autoforge.lead import Options
+    from autoforge.leading import Options
     from autoforge.project import Project
     from db.store import FeatureStore
 
@@ -49,7 +49,7 @@ def build(
 
     Ctrl-C starts nothing new and lets agents finish; a second one stops them and saves their work.
     """
-    from autoforge import lead
+    from autoforge import lead, leading
     from autoforge.project import table
 
     flags = {
@@ -60,7 +60,7 @@ def build(
         "pr.draft": draft,
     }
     project = open_project(context, repository, flags)
-    options = lead.Options(auto_pr, no_verify, tuple(feature or ()))
+    options = leading.Options(auto_pr, no_verify, tuple(feature or ()))
     with table(project) as store:
         lead.check(project, store, options)
         if dry_run:
@@ -75,12 +75,12 @@ def _run(
     import asyncio
     from datetime import datetime
 
-    from autoforge import lead, report
+    from autoforge import lead, leading, report
     from autoforge.progress import lines, summary
     from autoforge.project import target_branch
 
     show = lines.printer(lambda text: say(text, err=as_json), datetime.now, verbose=verbose)
-    ended = asyncio.run(lead.run(project, store, options, show, lead.Seams()))
+    ended = asyncio.run(lead.run(project, store, options, show, leading.Seams()))
     if as_json:
         print_json(report.as_json(ended))
         return ended.exit_code
