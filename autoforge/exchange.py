@@ -24,7 +24,7 @@ VERSION = 1
 LEGACY_LIST = "feature_list.json"
 MAX_NUMBER = 1_000_000_000
 _HEAD: Mapping[str, object] = {"autoforge": "features", "version": VERSION}
-_NOT_PORTABLE = ("worktree_path", "owner", "lease_expires_at")
+_NOT_PORTABLE = ("worktree_path",)
 """Columns of a batch that mean something only on the machine that wrote them."""
 
 V = TypeVar("V")

@@ -11,6 +11,7 @@ from .errors import StoreError
 from .event import Event
 from .feature import (
     UNFINISHED,
+    UNMERGED,
     Attempt,
     Batch,
     BatchStatus,
@@ -18,6 +19,7 @@ from .feature import (
     Evidence,
     FeatureStatus,
     Kind,
+    Moved,
     PrStatus,
 )
 from .lease import Lease, hold
@@ -37,7 +39,7 @@ from .rows import (
 
 
 class BatchTable:
-    """Reads are free. A write under a lease that is no longer held raises LeaseLost and changes nothing."""
+    """Reads are free. A write without a lease raises StoreError, under a lost one LeaseLost, and changes nothing."""
 
     def __init__(self, database: Database, lease: Lease | None) -> None:
         self._database = database
@@ -45,9 +47,10 @@ class BatchTable:
 
     @contextmanager
     def _owned(self) -> Iterator[Session]:
+        if self._lease is None:
+            raise StoreError("Only the build that leads may change batches and attempts: take the lease first.")
         with self._database.write() as session:
-            if self._lease is not None:
-                hold(session, self._lease)
+            hold(session, self._lease)
             yield session
 
     def batches(self) -> list[Batch]:
@@ -91,6 +94,31 @@ class BatchTable:
         with self._owned() as session:
             write_batch(one(session, BatchRow, batch.key, lock=True), batch)
 
+    def move_batches(self, moved: Sequence[Moved]) -> None:
+        """Write the batches as `save_batch` does and their features' new commits, all or nothing. Raises NotFound."""
+        with self._owned() as session:
+            for each in moved:
+                batch = one(session, BatchRow, each.batch.key, lock=True)
+                write_batch(batch, each.batch)
+                for feature in _features_of(session, batch.key):
+                    feature.commit_sha = each.commits.get(feature.commit_sha or "", feature.commit_sha)
+
+    def publish_again(self, key: str, *, branch: str, why: str) -> None:
+        """The same work is to be published from another branch, in another pull request. Raises NotFound."""
+        with self._owned() as session:
+            batch = one(session, BatchRow, key, lock=True)
+            batch.status, batch.branch, batch.pushed_sha, batch.merge_sha = (
+                BatchStatus.BUILT,
+                branch,
+                None,
+                None,
+            )
+            batch.last_error, batch.check_signature = why, None
+            batch.pr_number = batch.pr_url = batch.pr_status = None
+            for feature in _features_of(session, key):
+                feature.pr_number = feature.pr_url = feature.pr_status = None
+                feature.branch_name = branch
+
     def drop_planned(self, key: str) -> None:
         """Remove a batch that nobody has worked on; its features belong to the batch before it, if any."""
         with self._owned() as session:
@@ -126,20 +154,49 @@ class BatchTable:
                 feature.attempts += 1
             in_it = (FeatureStatus.RUNNING, FeatureStatus.PASSED)
             taken = [feature.id for feature in features if feature.status in in_it]
-            tries = select(func.count()).select_from(AttemptRow).where(AttemptRow.batch_key == batch_key)
-            row = AttemptRow(
-                batch_key=batch_key,
-                kind=kind,
-                number=1 + session.scalars(tries).one(),
-                feature_ids=tuple(taken),
-                build_id=build_id,
-                session_id=session_id,
-                lease_token=self._lease.token if self._lease else None,
-                turns=0,
+            return self._attempt(
+                session, batch_key, taken, kind=kind, build_id=build_id, session_id=session_id
             )
-            session.add(row)
-            session.flush()
-            return to_attempt(row)
+
+    def start_repair(
+        self, *, batch_key: str, feature_ids: Sequence[int], kind: Kind, build_id: str, session_id: str
+    ) -> Attempt:
+        """An attempt at a batch that is built: neither its status nor its features change."""
+        with self._owned() as session:
+            batch = one(session, BatchRow, batch_key, lock=True)
+            if batch.status not in UNMERGED:
+                raise StoreError(f"Batch {batch_key} is {batch.status}: there is nothing in it to repair.")
+            for feature_id in feature_ids:
+                member(session, batch, feature_id)
+            return self._attempt(
+                session, batch_key, feature_ids, kind=kind, build_id=build_id, session_id=session_id
+            )
+
+    def _attempt(
+        self,
+        session: Session,
+        batch_key: str,
+        feature_ids: Sequence[int],
+        *,
+        kind: Kind,
+        build_id: str,
+        session_id: str,
+    ) -> Attempt:
+        assert self._lease is not None
+        tries = select(func.count()).select_from(AttemptRow).where(AttemptRow.batch_key == batch_key)
+        row = AttemptRow(
+            batch_key=batch_key,
+            kind=kind,
+            number=1 + session.scalars(tries).one(),
+            feature_ids=tuple(feature_ids),
+            build_id=build_id,
+            session_id=session_id,
+            lease_token=self._lease.token,
+            turns=0,
+        )
+        session.add(row)
+        session.flush()
+        return to_attempt(row)
 
     def record_pass(
         self,
@@ -174,7 +231,7 @@ class BatchTable:
             attempt.cost_usd, attempt.turns = ended.cost_usd, ended.turns
             if ended.summary:
                 one(session, BatchRow, attempt.batch_key, lock=True).summary = ended.summary
-            for feature in locked_features(session, attempt.feature_ids):
+            for feature in locked_features(session, attempt.feature_ids, missing_ok=True):
                 if feature.status is FeatureStatus.RUNNING and feature.batch_key == attempt.batch_key:
                     end(feature, ended, max_attempts)
 
@@ -207,10 +264,8 @@ class BatchTable:
             batch = one(session, BatchRow, key, lock=True)
             batch.status = batch_status
             batch.merge_sha = merge_sha or batch.merge_sha
-            passed = select(FeatureRow).where(
-                FeatureRow.batch_key == key, FeatureRow.status == FeatureStatus.PASSED
-            )
-            for row in (batch, *session.scalars(passed.order_by(FeatureRow.id).with_for_update())):
+            rows: list[BatchRow | FeatureRow] = [batch, *_features_of(session, key)]
+            for row in rows:
                 row.pr_number, row.pr_url, row.pr_status = number, url, status
 
     def spent_usd(self, build_id: str | None = None) -> float:
@@ -234,3 +289,9 @@ class BatchTable:
             query = query.where(EventRow.batch_key == batch_key)
         with self._database.read() as session:
             return [to_event(row) for row in session.scalars(query)][::-1]
+
+
+def _features_of(session: Session, key: str) -> list[FeatureRow]:
+    """What has passed in the batch, locked."""
+    passed = select(FeatureRow).where(FeatureRow.batch_key == key, FeatureRow.status == FeatureStatus.PASSED)
+    return list(session.scalars(passed.order_by(FeatureRow.id).with_for_update()))

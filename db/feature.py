@@ -1,5 +1,6 @@
 """The table's values: frozen, without SQL. Times are aware UTC datetimes, money is US dollars."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -149,6 +150,7 @@ class Batch:
     base_branch: str | None = None  # what its PR targets
     base_sha: str | None = None
     head_sha: str | None = None  # the last commit that passed the gate
+    pushed_sha: str | None = None  # what we last put on the remote's branch
     merge_sha: str | None = None
     worktree_path: str | None = None
     pr_number: int | None = None
@@ -160,11 +162,17 @@ class Batch:
     notes: tuple[str, ...] = ()  # what a reviewer must know (red baseline, no verification)
     rounds: int = 0
     check_signature: str | None = None
-    owner: str | None = None
-    lease_expires_at: datetime | None = None
     last_error: str | None = None
     created_at: datetime | None = None
     updated_at: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Moved:
+    """A batch as a restack leaves it, and what became of its commits: old SHA to new."""
+
+    batch: Batch
+    commits: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -178,6 +186,7 @@ class Attempt:
     feature_ids: tuple[int, ...]
     build_id: str
     session_id: str
+    lease_token: int | None  # of the lease under which it was started; None: before there were leases
     outcome: Result | None
     reason: str | None
     cost_usd: float | None  # None: not known

@@ -116,8 +116,7 @@ class BatchRow(Base):
     notes: Mapped[tuple[str, ...]]
     rounds: Mapped[int]
     check_signature: Mapped[str | None]
-    owner: Mapped[str | None]
-    lease_expires_at: Mapped[datetime | None]
+    pushed_sha: Mapped[str | None]
     last_error: Mapped[str | None]
     created_at: Mapped[datetime] = mapped_column(default=now)
     updated_at: Mapped[datetime] = mapped_column(default=now, onupdate=now)

@@ -27,7 +27,7 @@ class Schema:
     head: str
 
 
-SCHEMA = Schema(scripts=Path(__file__).parent / "migrations", head="0002")
+SCHEMA = Schema(scripts=Path(__file__).parent / "migrations", head="0003")
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "9999"
-down_revision = "0002"
+down_revision = "0003"
 
 
 def upgrade() -> None:
@@ -98,7 +98,7 @@ def test_the_steps_give_what_the_models_say(empty_url: str) -> None:
     [
         (FeatureRow, Feature, set(), {"dependencies"}),
         (BatchRow, Batch, set(), {"feature_ids", "parents"}),
-        (AttemptRow, Attempt, {"lease_token"}, set()),
+        (AttemptRow, Attempt, set(), set()),
     ],
 )
 def test_columns_are_named_as_the_fields(
@@ -134,7 +134,7 @@ def test_opening_what_is_up_to_date_loads_no_alembic(filled: str) -> None:
 
 def test_what_the_first_version_stored_is_kept(empty_url: str, tmp_path: Path) -> None:
     """Made by the code of now without the later steps' columns, which is what the first version made."""
-    with closing(FeatureStore.open(empty_url)) as store:
+    with closing(led(FeatureStore.open(empty_url))) as store:
         ids = added(store, "a", "b")
         planned(store, "k1", *ids)
         started(store, "k1", *ids)
@@ -143,6 +143,10 @@ def test_what_the_first_version_stored_is_kept(empty_url: str, tmp_path: Path) -
     for statement in (
         "ALTER TABLE attempts DROP COLUMN lease_token",
         "DROP TABLE leases",
+        "ALTER TABLE batches DROP COLUMN pushed_sha",
+        "ALTER TABLE batches ADD COLUMN owner TEXT",
+        "ALTER TABLE batches ADD COLUMN lease_expires_at TIMESTAMP",
+        "UPDATE batches SET status = 'opened', head_sha = 'c1'",
         "UPDATE alembic_version SET version_num = '0001'",
     ):
         behind(empty_url, statement)
@@ -154,10 +158,16 @@ def test_what_the_first_version_stored_is_kept(empty_url: str, tmp_path: Path) -
     after = rows(empty_url)
     assert [attempt.pop("lease_token") for attempt in after["attempts"]] == [None]
     assert after.pop("leases") == []
+    assert [batch.pop("pushed_sha") for batch in after["batches"]] == ["c1"]
+    for batch in before["batches"]:
+        assert (batch.pop("owner"), batch.pop("lease_expires_at")) == (None, None)
     assert after.pop("alembic_version") == [{"version_num": SCHEMA.head}]
     assert after == {name: found for name, found in before.items() if name != "alembic_version"}
     if not isinstance(address(empty_url), PostgresDatabase):
         copy = rows(sqlite_url(tmp_path / f"features.db.before-{SCHEMA.head}"))
+        assert [batch.pop("owner") for batch in copy["batches"]] == [
+            batch.pop("lease_expires_at") for batch in copy["batches"]
+        ]
         assert copy == before
 
 
