@@ -1,7 +1,7 @@
 """One build: what it was started with, and how it is told to stop."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -20,6 +20,12 @@ class PauseUntil(Protocol):
     """`budget.pause_until`, or what a test puts in its place."""
 
     def __call__(self, now: datetime, *, resets_at: datetime | None, tries: int) -> Pause: ...
+
+
+class FetchTarget(Protocol):
+    """`preflight.TargetFetcher`. `fresh`: one that was fetched a moment ago will not do."""
+
+    async def __call__(self, *, fresh: bool = False) -> Target: ...
 
 
 @dataclass(frozen=True)
@@ -46,10 +52,11 @@ class Build:
     run_dir: Path
     cli_path: Path
     agent: AgentRun
-    fetch_target: Callable[[], Awaitable[Target]]
+    fetch_target: FetchTarget
     now: Callable[[], datetime]
     back_off_s: Callable[[int], float]
     pause_until: PauseUntil
     show: Callable[[Event], None]
     events: Events = field(default_factory=Events)
     stop: Stop = field(default_factory=Stop)
+    upkeep: asyncio.Lock = field(default_factory=asyncio.Lock)  # one pass over what is built at a time

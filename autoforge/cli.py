@@ -20,8 +20,10 @@ from autoforge.commands import (
     graph,
     history,
     init,
+    land,
     plan,
     projects,
+    restack,
     status,
     sync,
 )
@@ -53,7 +55,9 @@ def app() -> typer.Typer:
         graph.graph,
         history.history,
         answer.answer,
+        land.land,
         sync.sync,
+        restack.restack,
         demo.demo,
     ):
         cli.command()(command)

@@ -12,8 +12,7 @@ from autoforge.agent import guard
 from autoforge.agent.tools import Answer, Tool
 from autoforge.claim import Refused
 from autoforge.events import Event, EventKind, Passed
-from autoforge.process import Finished
-from db.feature import Batch, Evidence, Feature
+from db.feature import Batch, Feature
 from git_workflow import commit, standing
 from git_workflow.command import Git
 from git_workflow.errors import GitFailed
@@ -223,9 +222,9 @@ class Gate:
                 "Ignore or remove what they leave."
             )
         by_command = {one.command: one for one in ran}
-        shown = [_evidence_of(by_command[command], step) for step, command in steps]
-        own = [_evidence_of(by_command[command]) for command in feature.verify]
-        checks = tuple(_evidence_of(by_command[command]) for command in self.rules.commands)
+        shown = [verify.evidence_of(by_command[command], step) for step, command in steps]
+        own = [verify.evidence_of(by_command[command]) for command in feature.verify]
+        checks = tuple(verify.evidence_of(by_command[command]) for command in self.rules.commands)
         return Passed(feature.id, sha, (*shown, *own), checks)
 
     def _decide(self, feature: Feature, where: dict[int, T], what: T) -> None:
@@ -244,10 +243,6 @@ class Gate:
     def _tell(self, feature: Feature, text: str, passed: Passed | None = None) -> None:
         text = f"#{feature.id} {text}"
         self.events.put_nowait(Event(EventKind.GATE, self.batch.key, text, feature.id, passed=passed))
-
-
-def _evidence_of(finished: Finished, step: int | None = None) -> Evidence:
-    return Evidence(finished.command, finished.exit_code, round(finished.duration_s, 2), step)
 
 
 async def _to_the_end(call: Callable[[], T], undo: Callable[[T], object] | None = None) -> T:

@@ -1,49 +1,33 @@
-"""What the loop does to one batch: choose it, claim it, give it a base, run it, record how it ended."""
+"""What the loop does around one batch's work: choose it, claim it, record how it ended."""
 
 import asyncio
-import contextlib
 import uuid
-from collections.abc import Collection
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator, Collection
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from autoforge import attempt, budget, joining, plan, publishing
-from autoforge.attempt import Job, Outcome
+from autoforge import budget, plan, restack
+from autoforge.attempt import Outcome
 from autoforge.build import Build
 from autoforge.events import Event, EventKind, Passed
-from autoforge.joining import Side
+from autoforge.landing_order import NOT_LANDED
+from autoforge.slot import MINIMUM_USD, Start
+from autoforge.state import State
 from db.feature import (
     FREE_RESULTS,
     UNFINISHED,
-    Attempt,
     Batch,
     BatchStatus,
-    Ended,
-    Feature,
     FeatureStatus,
     Kind,
-    Parent,
     Result,
 )
-from git_workflow import base, worktree
-from git_workflow.errors import GitWorkflowError, JoinConflict
+from git_workflow import worktree
+from git_workflow.errors import JoinConflict
 from git_workflow.naming import saved_ref
 
 LAST = Event(EventKind.STAGE, "", "")
-STOP_S = 5.0  # for an attempt to end by itself after it was told to
-MINIMUM_USD = 0.25  # with less an agent cannot do anything
-
-
-@dataclass(frozen=True)
-class Start:
-    """A claimed batch: its attempt is recorded, its features are running."""
-
-    batch: Batch
-    features: tuple[Feature, ...]
-    attempt: Attempt
-    slot: int
-    cap_usd: float
 
 
 async def record_events(build: Build) -> None:
@@ -72,15 +56,14 @@ def _record_pass(build: Build, key: str, passed: Passed) -> None:
     )
 
 
-async def publish_built(build: Build) -> None:
-    """Finish what an earlier build left between commit and pull request, parents first."""
-    for batch in await asyncio.to_thread(build.store.batches):
-        if to_publish(batch):
-            await publishing.run(build, batch)
-
-
 def to_publish(batch: Batch) -> bool:
     return batch.status in (BatchStatus.BUILT, BatchStatus.PUSHED)
+
+
+def was_tried(batch: Batch) -> bool:
+    """Publishing it has begun and not ended."""
+    why = batch.last_error if batch.status is BatchStatus.BUILT else None
+    return batch.status is BatchStatus.PUSHED or bool(why and not why.startswith(NOT_LANDED))
 
 
 async def next_batches(
@@ -110,11 +93,35 @@ async def next_batches(
     return begun + [(batch, batch.feature_ids) for batch in new]
 
 
-def reserve(build: Build, money: budget.Budget, key: str) -> tuple[budget.Budget, float] | None:
+async def starts(build: Build, state: State, free: list[int]) -> AsyncIterator[Start]:
+    """What is in the way of others first: conflicts, then begun batches, then new ones."""
+    for key in [*state.conflicts][: len(free)]:
+        if (cap_usd := _reserve(build, state, key)) is None:
+            return
+        conflict = state.conflicts.pop(key)
+        yield await begin_repair(build, key, conflict, slot=free.pop(0), cap_usd=cap_usd)
+    held = {key for key, until in state.not_before.items() if until > build.now()} | set(state.waiting)
+    held |= {start.batch.key for start in state.working.values()}
+    for batch, feature_ids in await next_batches(build, held, len(free)):
+        before = state.budget
+        if (cap_usd := _reserve(build, state, batch.key)) is None:
+            return
+        start = await begin(build, batch, feature_ids, slot=free.pop(0), cap_usd=cap_usd)
+        if start is None:  # a person changed its features meanwhile
+            state.budget = before
+            continue
+        yield start
+
+
+def _reserve(build: Build, state: State, key: str) -> float | None:
     agent = build.project.settings.agent
-    return budget.reserve(
-        money, key, cap_usd=agent.max_cost_usd, turn_usd=agent.turn_cost_usd, minimum_usd=MINIMUM_USD
-    )
+    caps = {"cap_usd": agent.max_cost_usd, "turn_usd": agent.turn_cost_usd, "minimum_usd": MINIMUM_USD}
+    reserved = budget.reserve(state.budget, key, **caps)
+    if reserved is None:
+        state.ending, state.why = Result.MONEY, "the budget has no room for another attempt"
+        return None
+    state.budget = reserved[0]
+    return reserved[1]
 
 
 async def begin(
@@ -145,114 +152,20 @@ def _begin(
     return Start(build.store.batch(batch.key), features, tried, slot, cap_usd)
 
 
-async def work(build: Build, start: Start) -> Outcome:
-    """Base, then the attempt. Told to stop, it has STOP_S to end by itself before it is cancelled."""
-    running = asyncio.ensure_future(_work(build, start))
-    stopped = asyncio.ensure_future(build.stop.now.wait())
-    try:
-        await asyncio.wait({running, stopped}, return_when=asyncio.FIRST_COMPLETED)
-        if not running.done():
-            await asyncio.wait({running}, timeout=STOP_S)
-    finally:
-        stopped.cancel()
-        running.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await running
-    if running.cancelled():
-        return Outcome(Ended(Result.INTERRUPTED, "it was interrupted"))
-    return running.result()
-
-
-async def _work(build: Build, start: Start) -> Outcome:
-    try:
-        job = await _prepare(build, start)
-    except JoinConflict as conflict:
-        return await _resolve(build, start, conflict)
-    except GitWorkflowError as error:
-        return Outcome(Ended(Result.CRASHED, str(error)))
-    return await attempt.run(job, build.events, build.stop.now)
-
-
-async def _resolve(build: Build, start: Start, conflict: JoinConflict) -> Outcome:
-    """Let an agent make the join that git could not, then go on with what is left of the attempt's money."""
-    job = await _job(build, replace(start, cap_usd=start.cap_usd / 2), start.batch)
-    sides = await asyncio.to_thread(_sides, build, start.batch)
-    end = await attempt.guarded(
-        joining.resolve(job, conflict, sides, events=build.events, stop=build.stop.now)
-    )
-    if end.result is not Result.PASSED or end.cost_usd is None:
-        return Outcome(Ended(end.result, end.reason, end.cost_usd, end.turns), resets_at=end.resets_at)
-    outcome = await _work(build, replace(start, cap_usd=max(start.cap_usd - end.cost_usd, MINIMUM_USD)))
-    cost_usd = None if outcome.ended.cost_usd is None else outcome.ended.cost_usd + end.cost_usd
-    return replace(outcome, ended=replace(outcome.ended, cost_usd=cost_usd))
-
-
-def _sides(build: Build, batch: Batch) -> list[Side]:
-    features, batches = build.store.features(), build.store.batches()
-    keys = {tip.key for tip in plan.parents(batch, features, batches).tips}
-    return [
-        Side(f.name, f.description)
-        for f in features
-        if f.batch_key in keys and f.status is FeatureStatus.PASSED
-    ]
-
-
-async def _prepare(build: Build, start: Start) -> Job:
+async def begin_repair(build: Build, key: str, conflict: JoinConflict, *, slot: int, cap_usd: float) -> Start:
+    """Record the attempt at what git could not merge; the batch and its features stay as they are."""
+    batch = await asyncio.to_thread(build.store.batch, key)
     features = await asyncio.to_thread(build.store.features)
-    batches = await asyncio.to_thread(build.store.batches)
-    batch = start.batch
-    if batch.base_sha is None:
-        target = await build.fetch_target()
-        batch = await asyncio.to_thread(
-            _give_base, build, batch, target, plan.parents(batch, features, batches)
-        )
-    return await _job(build, start, batch)
-
-
-async def _job(build: Build, start: Start, batch: Batch) -> Job:
-    features = await asyncio.to_thread(build.store.features)
-    batches = await asyncio.to_thread(build.store.batches)
-    below = {parent.key for parent in batch.parents}
-    titles = [f.name for f in features if f.batch_key in below and f.status is FeatureStatus.PASSED]
-    others = [b.worktree_path for b in batches if b.key != batch.key and b.worktree_path]
-    return Job(
+    passed = [f for f in features if f.batch_key == key and f.status is FeatureStatus.PASSED]
+    tried = await asyncio.to_thread(
+        build.store.start_repair,
+        batch_key=key,
+        feature_ids=[f.id for f in passed],
+        kind=Kind.RESTACK,
         build_id=build.id,
-        batch=batch,
-        features=start.features,
-        number=start.attempt.number,
-        session_id=start.attempt.session_id,
-        slot=start.slot,
-        cap_usd=start.cap_usd,
-        repo=build.project.repo,
-        root=build.project.worktrees,
-        busy=frozenset(map(Path, others)),
-        run_dir=build.run_dir,
-        cli_path=build.cli_path,
-        verify=build.verify,
-        parents=tuple(titles),
-        settings=build.project.settings,
-        surroundings=build.project.surroundings,
-        agent=build.agent,
+        session_id=str(uuid.uuid4()),
     )
-
-
-def _give_base(build: Build, batch: Batch, target: base.Target, below: plan.Parents) -> Batch:
-    """Decide where the batch starts and record it before anything is made. Raises JoinConflict and GitFailed."""
-    chosen = base.choose(
-        build.project.repo.git,
-        target=target,
-        tips=below.tips,
-        merged=below.merged,
-        prefix=build.project.settings.branch_prefix,
-    )
-    based = replace(
-        build.store.batch(batch.key),
-        base_sha=chosen.sha,
-        base_branch=chosen.branch,
-        parents=tuple(Parent(tip.key, tip.sha) for tip in chosen.parents),
-    )
-    build.store.save_batch(based)
-    return based
+    return Start(batch, tuple(passed), tried, slot, cap_usd, conflict)
 
 
 async def record(build: Build, start: Start, outcome: Outcome) -> Batch:
@@ -265,7 +178,22 @@ def _record(build: Build, start: Start, outcome: Outcome) -> Batch:
     for passed in outcome.passed:
         _record_pass(build, key, passed)
     build.store.end_attempt(start.attempt.id, outcome.ended, max_attempts=build.project.settings.max_attempts)
+    if start.conflict:
+        return _record_repair(build, key, start.conflict, outcome)
     return settle(build, key, outcome)
+
+
+def _record_repair(build: Build, key: str, conflict: JoinConflict, outcome: Outcome) -> Batch:
+    """One try at a conflict; then it waits for a person. What costs no attempt was no try."""
+    batch, ended = build.store.batch(key), outcome.ended
+    if ended.result is not Result.PASSED and ended.result not in FREE_RESULTS:
+        batch = replace(
+            batch,
+            last_error=restack.how_to_resolve(batch, conflict, ended.reason),
+            check_signature=restack.conflict_signature(conflict),
+        )
+        build.store.save_batch(batch)
+    return batch
 
 
 def settle(build: Build, key: str, outcome: Outcome | None) -> Batch:

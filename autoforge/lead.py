@@ -1,21 +1,22 @@
 """What leads a repository: a whole build, and the sync of what is open."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from dataclasses import replace
 
-from autoforge import lane, orchestrator, preflight, publishing, report
+from autoforge import landed, landing, lane, orchestrator, preflight, report, upkeep
 from autoforge.agent import session
 from autoforge.budget import Budget
 from autoforge.build import Build
 from autoforge.errors import UsageError
 from autoforge.events import Event, EventKind
 from autoforge.leading import Options, Seams, leading, need_token
-from autoforge.orchestrator import State
 from autoforge.project import Project
 from autoforge.report import Report
-from db.feature import Batch, BatchStatus, FeatureStatus
+from autoforge.state import State
+from db.feature import FeatureStatus, Result
 from db.store import FeatureStore
-from git_workflow import beginning, repository
+from git_workflow import beginning
 
 
 async def run(
@@ -23,35 +24,65 @@ async def run(
 ) -> Report:
     """Lead one build of the repository to its end. Raises AutoforgeError before any agent has started."""
     async with leading(project_, store, options, show, seams, cli_path=session.find_cli()) as build:
-        return _report(build, await _lead(build))
+        state = await _lead(build)
+        left = await landing.land_selected(build) if options.land else {}
+        if left and build.stop.draining.is_set():
+            state.ending, state.why = Result.INTERRUPTED, "it was interrupted"
+        ended = _report(build, state)
+        return replace(ended, unpublished={**ended.unpublished, **left})
 
 
-async def sync(project_: Project, store: FeatureStore, show: Callable[[Event], None]) -> int:
-    """The forge's state into the table, then publish what was tried before; answers how many batches are left."""
+async def sync(project_: Project, store: FeatureStore, show: Callable[[Event], None]) -> Report:
+    """Learn what happened to pull requests and branches, and follow it, without an agent."""
+    _need_forge(project_)
+    async with leading(project_, store, Options(auto_pr=True), show, Seams()) as build:
+        await _recover(build)
+        found = await upkeep.run(build, lane.was_tried)
+        for note in found.notes:
+            show(Event(EventKind.WARNING, "", note))
+        while not build.events.empty():
+            show(build.events.get_nowait())
+        return _followed(build, None)
+
+
+async def restack(
+    project_: Project, store: FeatureStore, show: Callable[[Event], None], seams: Seams
+) -> Report:
+    """As `sync`, but what git cannot merge is given to an agent, once. Without a remote it moves local branches."""
+    if project_.slug:
+        need_token(project_)
+    options = Options(auto_pr=project_.remote is not None)
+    async with leading(project_, store, options, show, seams, cli_path=session.find_cli()) as build:
+        await _recover(build)
+        state = State(Budget(build.project.settings.limits.budget_usd), lane.was_tried)
+        await orchestrator.run(replace(build, selected=frozenset()), state)
+        return _followed(build, state)
+
+
+def _followed(build: Build, state: State | None) -> Report:
+    """What is not as it should be, of what is built."""
+    ending, why = (state.ending, state.why) if state else (None, "")
+    whole = report.make(
+        build.store.features(),
+        build.store.batches(),
+        cost_usd=build.store.spent_usd(),
+        ending=ending,
+        why=why,
+    )
+    return replace(whole, blocked={}, open={})
+
+
+def _need_forge(project_: Project) -> None:
     if project_.remote is None or project_.slug is None:
         raise UsageError(
             f"The remote {project_.settings.remote} is no known GitHub repository: there is nothing to sync with. "
             "For GitHub Enterprise set `github.api_url`."
         )
     need_token(project_)
-    async with leading(project_, store, Options(auto_pr=True), show, Seams()) as build:
-        await _reconcile(build, preflight.sync)
-        for batch in filter(_was_tried, build.store.batches()):
-            await publishing.run(build, batch)
-        while not build.events.empty():
-            show(build.events.get_nowait())
-        return sum(map(_was_tried, build.store.batches()))
-
-
-def _was_tried(batch: Batch) -> bool:
-    """Publishing it has begun and not ended."""
-    return batch.status is BatchStatus.PUSHED or bool(batch.status is BatchStatus.BUILT and batch.last_error)
 
 
 def check(project_: Project, store: FeatureStore, options: Options) -> None:
     """What makes a build pointless, before anything is started. Raises UsageError."""
-    if not options.auto_pr:
-        repository.require_commit(project_.repo)
     features = store.features()
     known = {f.id for f in features}
     if not known:
@@ -73,28 +104,32 @@ def check(project_: Project, store: FeatureStore, options: Options) -> None:
         )
     if options.auto_pr and project_.slug:
         need_token(project_)
+    if options.land:
+        landing.check(project_, options)
 
 
 def _begin(build: Build) -> None:
-    """An empty repository gets a first commit, which the pull requests can target."""
-    target = build.target_branch
-    if build.publish and beginning.ensure_first_commit(build.project.repo.git, build.project.remote, target):
+    """An empty repository gets a first commit, which the first batches can be based on."""
+    git, target = build.project.repo.git, build.target_branch
+    if beginning.ensure_first_commit(git, build.project.remote, target, push=build.publish):
         build.show(Event(EventKind.STAGE, "", f"{target} was empty: made a first commit without files"))
 
 
-async def _reconcile(build: Build, learn: Callable[[Build], Awaitable[list[str]]]) -> None:
-    """Mend what a crash left, then learn what happened on the forge."""
+async def _recover(build: Build) -> None:
     for told in await asyncio.to_thread(preflight.recover, build):
         build.show(Event(EventKind.WARNING, "", told))
-    for note in await learn(build):
-        build.show(Event(EventKind.WARNING, "", note))
 
 
 async def _lead(build: Build) -> State:
     await asyncio.to_thread(_begin, build)
-    await _reconcile(build, preflight.learn)
-    state = State(Budget(build.project.settings.limits.budget_usd))
+    await _recover(build)
+    for note in await preflight.learn(build):
+        build.show(Event(EventKind.WARNING, "", note))
+    if not build.publish:
+        await asyncio.to_thread(landed.recognise, build)
+    state = State(Budget(build.project.settings.limits.budget_usd), lane.to_publish)
     if preflight.anything_to_do(build):
+        await landed.check_base(build)
         build = await preflight.baseline(build)
     await orchestrator.run(build, state)
     return state

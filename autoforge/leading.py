@@ -36,6 +36,7 @@ class Options:
     auto_pr: bool = False
     no_verify: bool = False
     features: tuple[int, ...] = ()
+    land: bool = False  # merge what has passed into the local target
 
 
 @dataclass(frozen=True)
@@ -87,8 +88,9 @@ def make(
     project_ = marked(project_, build_id)
     verify = () if options.no_verify else project_.settings.verify.commands
     branch = project.target_branch(project_)
+    publish = options.auto_pr and project_.remote is not None
     run_dir = project_.repo.state_dir / "runs" / build_id
-    (run_dir / "baseline").mkdir(parents=True)
+    run_dir.mkdir(parents=True)
     notes = ("built with --no-verify: no project-wide command ran",) if options.no_verify else ()
     selected = selection(store.features(), options.features) if options.features else None
     return Build(
@@ -97,14 +99,14 @@ def make(
         store=store,
         forge=project.connect(project_) if options.auto_pr else None,
         target_branch=branch,
-        publish=options.auto_pr and project_.remote is not None,
+        publish=publish,
         verify=verify,
         notes=notes,
         selected=selected,
         run_dir=run_dir,
         cli_path=cli_path,
         agent=seams.agent,
-        fetch_target=preflight.TargetFetcher(project_, branch),
+        fetch_target=preflight.TargetFetcher(project_, branch, None if publish else store),
         now=seams.now,
         back_off_s=seams.back_off_s,
         pause_until=seams.pause_until,

@@ -1,47 +1,43 @@
 """The loop: start what is ready, wait for the first that ends, record it, until nothing is left."""
 
 import asyncio
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from autoforge import lane, publishing
+from autoforge import lane, slot, upkeep
 from autoforge.attempt import Outcome
-from autoforge.budget import Budget, Pause, settle
+from autoforge.budget import settle
 from autoforge.build import Build
 from autoforge.events import Event, EventKind
-from autoforge.lane import Start
+from autoforge.slot import Start
+from autoforge.state import State
+from autoforge.upkeep import Pass
 from db.feature import Batch, Result
-
-
-@dataclass
-class State:
-    """What the loop remembers while it runs; nothing that a restart needs."""
-
-    budget: Budget
-    working: dict["asyncio.Task[Outcome]", Start] = field(default_factory=dict)
-    publishing: set["asyncio.Task[None]"] = field(default_factory=set)
-    not_before: dict[str, datetime] = field(default_factory=dict)  # batch that backs off
-    waiting: dict[str, str] = field(default_factory=dict)  # batch that cannot start now, and why
-    pause: Pause | None = None
-    limited: int = 0  # limits in a row
-    ending: Result | None = None  # why nothing more is started
-    why: str = ""
+from git_workflow.errors import GitWorkflowError
 
 
 async def run(build: Build, state: State) -> None:
     """Run the build to its end. The state says afterwards why it ended, the store what became of everything."""
     async with asyncio.TaskGroup() as group:
         recorder = group.create_task(lane.record_events(build))
-        await lane.publish_built(build)
         while True:
-            await _start(build, state, group)
-            if not (state.working or state.publishing) and (state.ending or not _wakes_at(state)):
+            if state.due and state.upkeep is None:
+                state.due, state.upkeep = False, group.create_task(_upkeep(build, state))
+            if state.looked:  # nothing is based on what has not been looked at
+                await _start(build, state, group)
+            if not (state.working or state.upkeep) and (state.ending or not _wakes_at(state)):
                 break
             for task in await _first(build, state):
-                await _finish(build, state, group, task)
+                await _finish(build, state, task)
         build.events.put_nowait(lane.LAST)
         await recorder
+
+
+async def _upkeep(build: Build, state: State) -> Pass:
+    try:
+        return await upkeep.run(build, state.to_publish)
+    except GitWorkflowError as error:
+        return Pass([f"the remote could not be read or written: {error}"])
 
 
 async def _start(build: Build, state: State, group: asyncio.TaskGroup) -> None:
@@ -52,20 +48,10 @@ async def _start(build: Build, state: State, group: asyncio.TaskGroup) -> None:
     if state.ending or (state.pause and state.pause.until > now):
         return
     state.pause = None
-    held = {key for key, until in state.not_before.items() if until > now} | set(state.waiting)
-    held |= {start.batch.key for start in state.working.values()}
     taken = {start.slot for start in state.working.values()}
-    free = [slot for slot in range(build.project.settings.concurrency) if slot not in taken]
-    for batch, feature_ids in await lane.next_batches(build, held, len(free)):
-        reserved = lane.reserve(build, state.budget, batch.key)
-        if reserved is None:
-            state.ending, state.why = Result.MONEY, "the budget has no room for another attempt"
-            return
-        start = await lane.begin(build, batch, feature_ids, slot=free.pop(0), cap_usd=reserved[1])
-        if start is None:  # a person changed its features meanwhile
-            continue
-        state.budget = reserved[0]
-        state.working[group.create_task(lane.work(build, start))] = start
+    free = [number for number in range(build.project.settings.concurrency) if number not in taken]
+    async for start in lane.starts(build, state, free):
+        state.working[group.create_task(slot.work(build, start))] = start
 
 
 def _wakes_at(state: State) -> datetime | None:
@@ -78,7 +64,7 @@ async def _first(build: Build, state: State) -> "set[asyncio.Task[Any]]":
     """Wait until a task has ended, a pause is over or a person wants to stop."""
     stops = [build.stop.draining, build.stop.now]
     signals = [asyncio.ensure_future(stop.wait()) for stop in stops if not stop.is_set()]
-    tasks: set[asyncio.Task[Any]] = {*state.working, *state.publishing}
+    tasks: set[asyncio.Task[Any]] = {*state.working, *([state.upkeep] if state.upkeep else [])}
     wakes = _wakes_at(state)
     timeout_s = (
         max(0.0, (wakes - build.now()).total_seconds())
@@ -96,21 +82,30 @@ async def _first(build: Build, state: State) -> "set[asyncio.Task[Any]]":
     return {task for task in tasks if task.done()}
 
 
-async def _finish(build: Build, state: State, group: asyncio.TaskGroup, task: "asyncio.Task[Any]") -> None:
-    if task in state.publishing:
-        state.publishing.discard(task)
+async def _finish(build: Build, state: State, task: "asyncio.Task[Any]") -> None:
+    if task is state.upkeep:
+        state.upkeep, state.looked = None, True
         state.waiting.clear()  # a parent moved on: its children may start now
+        _learn(build, state, task.result())
         return
     start = state.working.pop(task)
     outcome: Outcome = task.result()
     state.budget = settle(state.budget, start.batch.key, outcome.ended.cost_usd)
     batch = await lane.record(build, start, outcome)
-    _react(build, state, batch, outcome)
-    if lane.to_publish(batch):
-        state.publishing.add(group.create_task(publishing.run(build, batch)))
+    _react(build, state, start, batch, outcome)
+    state.due = state.due or start.conflict is not None or lane.to_publish(batch)
 
 
-def _react(build: Build, state: State, batch: Batch, outcome: Outcome) -> None:
+def _learn(build: Build, state: State, found: Pass) -> None:
+    busy = {start.batch.key for start in state.working.values()}
+    state.conflicts = {key: conflict for key, conflict in found.conflicts.items() if key not in busy}
+    for note in found.notes:
+        if note not in state.told:
+            state.told.add(note)
+            build.events.put_nowait(Event(EventKind.WARNING, "", note))
+
+
+def _react(build: Build, state: State, start: Start, batch: Batch, outcome: Outcome) -> None:
     """What an outcome means for the rest of the build."""
     result, reason = outcome.ended.result, outcome.ended.reason
     state.limited = state.limited + 1 if result is Result.LIMITED else 0
@@ -124,5 +119,6 @@ def _react(build: Build, state: State, batch: Batch, outcome: Outcome) -> None:
         state.waiting[batch.key] = reason
         build.events.put_nowait(Event(EventKind.WARNING, batch.key, reason))
     elif result is not Result.PASSED:
-        state.not_before[batch.key] = lane.retry_at(build, batch)
+        if start.conflict is None:
+            state.not_before[batch.key] = lane.retry_at(build, batch)
         build.events.put_nowait(Event(EventKind.WARNING, batch.key, f"attempt ended ({result}): {reason}"))

@@ -1,7 +1,7 @@
 """Which batches to start next, and what they are built on: pure, from the table's values."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from autoforge import scheduler
@@ -128,15 +128,11 @@ def earlier(batch: Batch, batches: Sequence[Batch]) -> set[str]:
 
 
 def _alive(batch: Batch, by_key: Mapping[str, Batch]) -> list[Batch]:
-    """Where its work is now. A folded batch lives on in its parents: their branches have its merge commit."""
+    """Where its work is now. A folded batch lives on in its parents: their branches have its commits."""
     if batch.status is not BatchStatus.FOLDED:
         return [batch]
     below = [by_key[parent.key] for parent in batch.parents if parent.key in by_key]
-    return [
-        replace(b, head_sha=batch.merge_sha or b.head_sha) if b.branch == batch.base_branch else b
-        for parent in below
-        for b in _alive(parent, by_key)
-    ]
+    return [b for parent in below for b in _alive(parent, by_key)]
 
 
 def next_status(batch: Batch, features: Sequence[Feature], *, over: bool) -> BatchStatus:

@@ -58,7 +58,7 @@ def ground(project_: Project) -> Ground:
     git = project_.repo.git
     if head_sha(git) is None and not git.lines("for-each-ref", "--count=1", "refs/remotes"):
         return Ground(None, True)
-    target = preflight.fetch_target(project_, project.target_branch(project_))
+    target = preflight.fetch_target(project_, project.target_branch(project_), landed=())
     return Ground(target, specification.is_greenfield(specification.files(git, target.sha)))
 
 

@@ -3,21 +3,19 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
-from autoforge import attempt, lane, plan, process, reconcile, verify
+from autoforge import landing_order, lane, plan, process, trial, upkeep, verify
 from autoforge.build import Build
-from autoforge.environment import Place, for_commands
 from autoforge.errors import BaselineRed, UsageError
 from autoforge.events import Event, EventKind
 from autoforge.project import Project
-from db.feature import UNFINISHED, UNMERGED, BatchStatus, Ended, FeatureStatus, Result
-from git_workflow import publish, worktree
+from db.feature import UNFINISHED, BatchStatus, Ended, FeatureStatus, Result
+from db.store import FeatureStore
+from git_workflow import landing, publish
 from git_workflow.base import Target
 from git_workflow.errors import GitFailed, GitWorkflowError
-from git_workflow.naming import saved_ref
 from git_workflow.repository import head_sha
 
 FRESH_S = 60.0  # a fetched target is used this long
@@ -29,31 +27,41 @@ class TargetFetcher:
 
     project: Project
     branch: str
+    store: FeatureStore | None = None  # of a build whose results stay here
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     _target: Target | None = None
     _at: float = 0.0
 
-    async def __call__(self) -> Target:
+    async def __call__(self, *, fresh: bool = False) -> Target:
         async with self._lock:
-            if self._target is None or time.monotonic() - self._at > FRESH_S:
-                self._target = await asyncio.to_thread(fetch_target, self.project, self.branch)
+            if fresh or self._target is None or time.monotonic() - self._at > FRESH_S:
+                self._target = await asyncio.to_thread(self._fetch)
                 self._at = time.monotonic()
             return self._target
 
+    def _fetch(self) -> Target:
+        landed = landing_order.merges(self.store.batches()) if self.store else None
+        return fetch_target(self.project, self.branch, landed)
 
-def fetch_target(project: Project, branch: str) -> Target:
-    """The target as the remote has it now, or the local branch where there is no remote. Raises GitFailed."""
-    if project.remote:
+
+def fetch_target(project: Project, branch: str, landed: Sequence[str] | None = None) -> Target:
+    """The target as the remote has it now, or the local branch where there is no remote. Raises GitFailed.
+
+    With `landed`, the merges in the local branch, that one counts where it is ahead by them or the remote has none.
+    """
+    git, remote = project.repo.git, project.remote
+    sha = head_sha(git, f"refs/heads/{branch}")
+    if remote:
         try:
-            return Target(branch, publish.fetch(project.repo.git, project.remote, branch))
+            return landing.with_landed(git, Target(branch, publish.fetch(git, remote, branch)), landed or ())
         except GitFailed as error:
-            if "couldn't find remote ref" in error.stderr:
+            if "couldn't find remote ref" not in error.stderr:
+                raise
+            if landed is None or sha is None:
                 raise UsageError(
-                    f"{project.remote.name} has no branch {branch}. Push it first (git push {project.remote.name} "
-                    f"{branch}), or set another `target` in autoforge.toml."
+                    f"{remote.name} has no branch {branch}. Push it first (git push {remote.name} {branch}), or set "
+                    "another `target` in autoforge.toml."
                 ) from error
-            raise
-    sha = head_sha(project.repo.git, f"refs/heads/{branch}")
     if sha is None:
         raise UsageError(f"There is no branch {branch}. Set `target` in autoforge.toml to one that exists.")
     return Target(branch, sha)
@@ -61,7 +69,7 @@ def fetch_target(project: Project, branch: str) -> Target:
 
 def recover(build: Build) -> list[str]:
     """End what an earlier build left running and settle the attempts that it could not. Answers what was done."""
-    told = [*_forget_baselines(build)]
+    told = trial.forget(build)
     repo = str(build.project.repo.common_dir)
     if ended := process.reap(repo=repo, except_build=build.id):
         told.append(f"ended {len(ended)} processes that an earlier build had left")
@@ -75,38 +83,19 @@ def recover(build: Build) -> list[str]:
     return told
 
 
-async def sync(build: Build) -> list[str]:
-    """The forge's state into the table, before anything is based on it. Raises GitWorkflowError."""
-    if build.forge is None:
-        return []
-    target = await build.fetch_target()
-    git = build.project.repo.git
-    notes = await asyncio.to_thread(reconcile.sync, build.store, build.forge, git, target)
-    await asyncio.to_thread(_fetch_folded, build)
-    return notes
-
-
 async def learn(build: Build) -> list[str]:
-    """As `sync`, but a build that needs no forge does not fail because of it."""
+    """The forge's state into the table, before anything is based on it. Raises GitWorkflowError.
+
+    A build that needs no forge does not fail because of it.
+    """
     try:
-        return await sync(build)
+        return (await upkeep.learn(build)).notes
     except GitWorkflowError as error:
         if anything_to_do(build) or any(
             b.status in (BatchStatus.BUILT, BatchStatus.PUSHED) for b in build.store.batches()
         ):
             raise
         return [f"the state of the pull requests was not read: {error}"]
-
-
-def _fetch_folded(build: Build) -> None:
-    """What was merged into a parent's branch on the forge is what others are built on."""
-    git, remote = build.project.repo.git, build.project.remote
-    batches = build.store.batches()
-    unmerged = {b.branch for b in batches if b.status in UNMERGED}
-    for batch in batches:
-        into = batch.base_branch if batch.status is BatchStatus.FOLDED else None
-        if remote and into in unmerged and not git.ok("cat-file", "-e", f"{batch.merge_sha}^{{commit}}"):
-            publish.fetch(git, remote, into)
 
 
 async def baseline(build: Build) -> Build:
@@ -133,27 +122,9 @@ async def baseline(build: Build) -> Build:
 
 
 async def _test(build: Build, target: Target) -> Build:
-    branch = f"{_baseline_prefix(build)}{build.id}"
-    path = await asyncio.to_thread(_checkout, build, branch, target.sha)
-    settings, surroundings = build.project.settings, build.project.surroundings
-    try:
-        place = _place(build, path)
-        await attempt.set_up(build.project.repo, path, place, settings=settings, surroundings=surroundings)
-        env = for_commands(surroundings, place, settings.environment.keep)
-        ran = [await _run_alone(c, place.project, env, settings.verify.timeout_s) for c in build.verify]
-        left = await asyncio.to_thread(
-            build.project.repo.git.at(path).run, "status", "--porcelain", "--untracked-files=all"
-        )
-    finally:
-        await asyncio.to_thread(_put_away, build, path, branch)
-    _check_leftovers(target, left)
-    return _judge(build, target, [one for one in ran if verify.failed(one)])
-
-
-async def _run_alone(command: str, cwd: Path, env: Mapping[str, str], timeout_s: float) -> process.Finished:
-    """Every red command is named, not only the first."""
-    [one] = await verify.run_commands([command], cwd=cwd, env=env, timeout_s=timeout_s)
-    return one
+    tried = await trial.run(build, target.sha, build.verify, slot=0)
+    _check_leftovers(target, tried.left)
+    return _judge(build, target, tried.red)
 
 
 def _check_leftovers(target: Target, left: str) -> None:
@@ -180,49 +151,6 @@ def _judge(build: Build, target: Target, red: Sequence[process.Finished]) -> Bui
     ]
     green = tuple(command for command in build.verify if command not in {one.command for one in red})
     return replace(build, verify=green, notes=(*build.notes, *notes))
-
-
-def _checkout(build: Build, branch: str, sha: str) -> Path:
-    return worktree.acquire(
-        build.project.repo,
-        root=build.project.worktrees,
-        branch=branch,
-        base_sha=sha,
-        recorded=None,
-        busy=plan.worktrees_in_use(build.store.batches()),
-    )
-
-
-def _baseline_prefix(build: Build) -> str:
-    return f"{build.project.settings.branch_prefix}/baseline-"
-
-
-def _forget_baselines(build: Build) -> list[str]:
-    """What a build that was killed in its baseline left behind."""
-    told = []
-    for entry in worktree.registered(build.project.repo.git):
-        if entry.branch and entry.branch.startswith(_baseline_prefix(build)):
-            _put_away(build, entry.path, entry.branch)
-            told.append(f"put {entry.path} away, in which a killed build had verified the target")
-    return told
-
-
-def _put_away(build: Build, path: Path, branch: str) -> None:
-    if worktree.park(build.project.repo, path, saved_ref("baseline", build.id)):
-        build.project.repo.git.run("branch", "--quiet", "-D", branch)
-
-
-def _place(build: Build, path: Path) -> Place:
-    return Place(
-        build_id=build.id,
-        repo=str(build.project.repo.common_dir),
-        batch="baseline",
-        slot=0,
-        first_port=build.project.settings.worktree.first_port,
-        worktree=path,
-        project=path / build.project.repo.prefix,
-        scratch=build.run_dir / "baseline",
-    )
 
 
 def anything_to_do(build: Build) -> bool:

@@ -13,6 +13,7 @@ from db.feature import UNMERGED, Attempt, Batch, BatchStatus, Feature, FeatureSt
 from git_workflow import diff, publish
 from git_workflow.errors import ForgeFailed, GitWorkflowError, PushRejected
 from git_workflow.forge import Forge, PullRequest
+from git_workflow.naming import is_join, saved_ref
 
 log = logging.getLogger("autoforge.publishing")
 
@@ -45,26 +46,57 @@ def _settle_empty(build: Build, batch: Batch) -> Batch:
 
 
 def _push(build: Build, batch: Batch) -> Batch:
-    git, remote = build.project.repo.git, build.project.remote
-    assert remote is not None
-    assert batch.head_sha is not None
     if build.forge and (found := build.forge.find(batch.branch)) and found.state == "closed":
         raise PushRejected(
             f"pull request #{found.number} of {batch.branch} is {'merged' if found.merged else 'closed'}: "
             "pushing would bring its branch back. Run `autoforge sync`."
         )
-    if _is_join(batch):
-        assert batch.base_branch is not None
-        assert batch.base_sha is not None
-        publish.ensure_pushed(git, remote, branch=batch.base_branch, sha=batch.base_sha, known=None)
-    publish.ensure_pushed(git, remote, branch=batch.branch, sha=batch.head_sha, known=None)
-    pushed = replace(batch, status=BatchStatus.PUSHED, last_error=None)
+    pushed = _put(build, batch)
+    pushed = replace(pushed, status=BatchStatus.PUSHED, last_error=None)
     build.store.save_batch(pushed)
     return pushed
 
 
-def _is_join(batch: Batch) -> bool:
-    return bool(batch.parents) and batch.base_sha not in {parent.tip for parent in batch.parents}
+def _put(build: Build, batch: Batch) -> Batch:
+    """The branch, and the join below it, as the table has them. Raises PushRejected and GitFailed."""
+    git, remote = build.project.repo.git, build.project.remote
+    assert remote is not None
+    assert batch.head_sha is not None
+    if is_join(batch.base_branch or ""):
+        assert batch.base_branch is not None
+        assert batch.base_sha is not None
+        saved = saved_ref(batch.key, batch.base_branch.rsplit("/", 1)[-1])
+        publish.ensure_join(git, remote, branch=batch.base_branch, sha=batch.base_sha, saved=saved)
+    publish.ensure_pushed(git, remote, branch=batch.branch, sha=batch.head_sha, known=batch.pushed_sha)
+    put = replace(batch, pushed_sha=batch.head_sha)
+    build.store.save_batch(put)
+    return put
+
+
+async def keep_up(build: Build, batch: Batch, pull: PullRequest | None) -> None:
+    """Bring a move of the branch to the remote and to its open pull request. Raises GitWorkflowError."""
+    moved = batch.head_sha != batch.pushed_sha
+    if moved:
+        await asyncio.to_thread(_put, build, batch)
+        _tell(build, batch, f"pushed {batch.branch}, moved onto {batch.base_branch}")
+    if pull and build.forge and pull.state == "open":
+        retargeted = await asyncio.to_thread(_retarget, build, build.forge, batch, pull)
+        if moved or retargeted:
+            await asyncio.to_thread(_update_neighbours, build, build.forge, batch)
+
+
+def _retarget(build: Build, forge: Forge, batch: Batch, pull: PullRequest) -> bool:
+    """Only what stands on a join is a draft because of that."""
+    if pull.base_branch == batch.base_branch or batch.base_branch is None:
+        return False
+    if is_join(batch.base_branch):
+        _put(build, batch)
+    forge.edit(pull.number, base=batch.base_branch)
+    off_the_join = is_join(pull.base_branch) and not is_join(batch.base_branch)
+    if pull.draft and off_the_join and not build.project.settings.pr.draft:
+        forge.ready(pull.number)
+    _tell(build, batch, f"#{pull.number} now targets {batch.base_branch}")
+    return True
 
 
 def _open(build: Build, forge: Forge, batch: Batch) -> Batch:
@@ -136,7 +168,7 @@ def _facts(
         target=build.target_branch,
         parents=tuple(_entry(by_key[p.key], features) for p in batch.parents if p.key in by_key),
         children=tuple(_entry(b, features) for b in children),
-        is_join=_is_join(batch),
+        is_join=is_join(batch.base_branch or ""),
         cost_usd=sum(known) if len(known) == len(costs) else None,
         minutes=sum((a.ended_at - a.started_at).total_seconds() for a in mine if a.ended_at) / 60,
         tries=len(mine),

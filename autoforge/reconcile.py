@@ -1,14 +1,18 @@
 """Pull requests after they are open: their state on the forge becomes the table's."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
+from autoforge import healing
 from db.feature import UNMERGED, Batch, BatchStatus, PrStatus
 from db.store import FeatureStore
+from git_workflow import publish
 from git_workflow.base import Target
 from git_workflow.command import Git
-from git_workflow.errors import ForgeFailed
+from git_workflow.errors import ForgeFailed, GitFailed
 from git_workflow.forge import Forge, PullRequest
+from git_workflow.publish import Remote
 from git_workflow.repository import is_ancestor
 
 ON_THE_FORGE = (BatchStatus.OPENED, BatchStatus.CLOSED)  # what is closed may be reopened
@@ -17,16 +21,29 @@ GONE = 404
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a pull request's state means for its batch; `note` is for the person."""
+    """What a pull request's state means for its batch; `note` is for the person.
+
+    `again`: its commits went where nothing takes them to the target, so that they need a new pull request.
+    """
 
     status: BatchStatus
     pr_status: PrStatus
     merge_sha: str | None = None
     note: str | None = None
+    again: bool = False
 
 
-def judge(batch: Batch, pull: PullRequest, *, in_target: bool, parent_branches: Sequence[str]) -> Verdict:
-    """The decision table. `in_target`: the merge commit is an ancestor of the fetched target."""
+@dataclass(frozen=True)
+class Merge:
+    """Where a merged pull request's commit is: in the target, in a parent's branch that gets there, or elsewhere."""
+
+    in_target: bool = False
+    in_parent: bool = False
+    ours: bool = False  # it went into a branch of ours
+
+
+def judge(batch: Batch, pull: PullRequest, merge: Merge) -> Verdict:
+    """The decision table."""
     name = f"#{pull.number} ({batch.branch})"
     if pull.state == "open":
         return Verdict(BatchStatus.OPENED, PrStatus.DRAFT if pull.draft else PrStatus.OPEN)
@@ -34,66 +51,120 @@ def judge(batch: Batch, pull: PullRequest, *, in_target: bool, parent_branches: 
         note = f"{name} was closed unmerged: what depends on it waits until it is reopened and merged."
         known = batch.status is BatchStatus.CLOSED
         return Verdict(BatchStatus.CLOSED, PrStatus.CLOSED, note=None if known else note)
-    if in_target:
+    if merge.in_target:
         return Verdict(BatchStatus.MERGED, PrStatus.MERGED, pull.merge_sha)
     where = f"{name} was merged into {pull.base_branch}"
-    if pull.base_branch in parent_branches:
+    if merge.in_parent:
         note = f"{where} and gets into the target with it."
         return Verdict(BatchStatus.FOLDED, PrStatus.MERGED, pull.merge_sha, note)
+    if merge.ours:
+        note = f"{where}, which nobody merges any more: its commits get a new pull request."
+        return Verdict(BatchStatus.BUILT, PrStatus.MERGED, note=note, again=True)
     note = f"{where}, but its commits are not in the target yet."
     return Verdict(BatchStatus.OPENED, PrStatus.MERGED, pull.merge_sha, note)
 
 
-def sync(store: FeatureStore, forge: Forge, git: Git, target: Target) -> list[str]:
-    """Bring every pull request's state into the table; answers what a person should know. Raises ForgeFailed."""
-    notes = []
-    batches = store.batches()
-    branches = {batch.key: batch.branch for batch in batches}
-    for batch in batches:
-        if batch.status not in ON_THE_FORGE or batch.pr_number is None:
-            continue
+@dataclass(frozen=True)
+class Learnt:
+    """The open pull requests by number, and what a person should know."""
+
+    pulls: Mapping[int, PullRequest]
+    notes: list[str]
+
+
+def sync(store: FeatureStore, forge: Forge, git: Git, remote: Remote, target: Target) -> Learnt:
+    """Bring every pull request's state into the table. Raises ForgeFailed and GitFailed."""
+    notes, closed = [], []
+    known = [b for b in store.batches() if b.status in ON_THE_FORGE and b.pr_number is not None]
+    pulls = {pull.number: pull for pull in forge.open_pulls()} if known else {}
+    for batch in known:
+        assert batch.pr_number is not None
         try:
-            pull = forge.get(batch.pr_number)
+            pull = pulls.get(batch.pr_number) or forge.get(batch.pr_number)
         except ForgeFailed as error:
             if error.status != GONE:
                 raise
             notes.append(f"{batch.branch}: {error}")
             continue
-        verdict = judge(
-            batch,
-            pull,
-            in_target=_contains(git, target.sha, pull.merge_sha),
-            parent_branches=[branches[p.key] for p in batch.parents if p.key in branches],
-        )
-        store.set_pull_request(
-            batch.key,
-            number=pull.number,
-            url=pull.url,
-            status=verdict.pr_status,
-            batch_status=verdict.status,
-            merge_sha=verdict.merge_sha,
-        )
-        notes += [verdict.note] if verdict.note else []
-    return notes + _left_behind(store.batches())
+        if pull.state == "closed" and not pull.merged:
+            closed.append((batch, pull))
+            continue
+        merge = _find(store.batches(), batch, pull, git=git, remote=remote, target=target)
+        notes += _record(store, batch, pull, judge(batch, pull, merge))
+    for batch, pull in closed:  # now it is known which parents are merged
+        again, told = _heal(store, batch, pull, git=git, remote=remote, forge=forge)
+        pulls |= {again.number: again} if again.state == "open" else {}
+        notes += told + _record(store, batch, again, judge(batch, again, Merge()))
+    return Learnt(pulls, notes)
 
 
-def _contains(git: Git, tip: str, sha: str | None) -> bool:
-    return sha is not None and git.ok("cat-file", "-e", sha) and is_ancestor(git, sha, tip)
+def _heal(
+    store: FeatureStore, batch: Batch, pull: PullRequest, *, git: Git, remote: Remote, forge: Forge
+) -> tuple[PullRequest, list[str]]:
+    if batch.status is BatchStatus.CLOSED:
+        return pull, []
+    name = f"#{pull.number} ({batch.branch})"
+    try:
+        again = healing.heal(batch, pull, store.batches(), git=git, remote=remote, forge=forge)
+    except ForgeFailed as error:
+        return pull, [
+            f"{name} was closed because {pull.base_branch} was deleted, and not opened again: {error}"
+        ]
+    if again is None:
+        return pull, []
+    return again, [f"{name} was closed because {pull.base_branch} was deleted; it is open again."]
 
 
-def _left_behind(batches: Sequence[Batch]) -> list[str]:
-    """Children with an open pull request whose parent is not what they were built on any more."""
-    gone = {
-        b.key: b for b in batches if b.status in (BatchStatus.MERGED, BatchStatus.FOLDED, BatchStatus.CLOSED)
-    }
-    notes = []
-    for batch in batches:
-        for parent in batch.parents if batch.status in UNMERGED else ():
-            if parent.key in gone:
-                how = str(gone[parent.key].status)
-                what = f"#{batch.pr_number}" if batch.pr_number else batch.branch
-                notes.append(
-                    f"{what} is built on {gone[parent.key].branch}, which is {how}: "
-                    f"change its base on GitHub and rebase it when you review it."
-                )
+def _record(store: FeatureStore, batch: Batch, pull: PullRequest, verdict: Verdict) -> list[str]:
+    notes = [verdict.note] if verdict.note else []
+    if verdict.again:
+        store.publish_again(batch.key, branch=next_name(batch.branch), why=verdict.note or "")
+        return notes
+    store.set_pull_request(
+        batch.key,
+        number=pull.number,
+        url=pull.url,
+        status=verdict.pr_status,
+        batch_status=verdict.status,
+        merge_sha=verdict.merge_sha,
+    )
+    if pull.merged and pull.head_sha != batch.head_sha:  # somebody pushed before it was merged
+        merged = store.batch(batch.key)
+        store.save_batch(replace(merged, head_sha=pull.head_sha, pushed_sha=pull.head_sha, checks=()))
     return notes
+
+
+def next_name(branch: str) -> str:
+    """A branch for the same work: a merged pull request cannot be opened again."""
+    found = re.fullmatch(r"(.+-[a-z][a-z2-9]{5})-(\d+)", branch)
+    return f"{found[1]}-{int(found[2]) + 1}" if found else f"{branch}-2"
+
+
+def _find(
+    batches: Sequence[Batch], batch: Batch, pull: PullRequest, *, git: Git, remote: Remote, target: Target
+) -> Merge:
+    if not pull.merged or pull.merge_sha is None:
+        return Merge()
+    if _has(git, pull.merge_sha) and is_ancestor(git, pull.merge_sha, target.sha):
+        return Merge(in_target=True)
+    ours = {b.branch: b for b in batches if b.key != batch.key}
+    into = ours.get(pull.base_branch)
+    if into is None:
+        return Merge(ours=pull.base_branch == batch.base_branch and pull.base_branch != target.branch)
+    takes = into.status in UNMERGED or into.status in (BatchStatus.MERGED, BatchStatus.FOLDED)
+    return Merge(in_parent=takes and _carries(git, remote, into, pull.merge_sha), ours=True)
+
+
+def _carries(git: Git, remote: Remote, into: Batch, sha: str) -> bool:
+    """Whether the pull request of that batch has the commit, or had it when it was merged."""
+    if into.pr_number is None:
+        return False
+    try:
+        head = publish.fetch_pull(git, remote, into.pr_number)
+    except GitFailed:
+        return False
+    return _has(git, sha) and is_ancestor(git, sha, head)
+
+
+def _has(git: Git, sha: str) -> bool:
+    return git.ok("cat-file", "-e", f"{sha}^{{commit}}")

@@ -82,12 +82,20 @@ def _why_open(feature: Feature, batches: Sequence[Batch]) -> str:
 
 def _unpublished(batches: Sequence[Batch], ids: set[int], *, publish: bool, forge: bool) -> dict[str, str]:
     """Batches that should be further than they are, and those whose publishing was tried and failed."""
-    missing = {BatchStatus.BUILT: publish, BatchStatus.PUSHED: forge}
+    missing = {BatchStatus.BUILT: publish, BatchStatus.PUSHED: forge, BatchStatus.OPENED: False}
     return {
-        b.key: f"{b.branch} is {b.status} but not published: {b.last_error or 'the build ended before'}"
+        b.key: _why_unpublished(b)
         for b in batches
         if b.status in missing and (missing[b.status] or b.last_error) and ids & set(b.feature_ids)
     }
+
+
+def _why_unpublished(batch: Batch) -> str:
+    if batch.status is BatchStatus.OPENED:
+        return f"{batch.branch} is not up to date: {batch.last_error}"
+    return (
+        f"{batch.branch} is {batch.status} but not published: {batch.last_error or 'the build ended before'}"
+    )
 
 
 def as_json(report: Report) -> dict[str, Any]:

@@ -40,6 +40,7 @@ class Graph:
     What a settled feature once waited for is left out, unless that is settled as well.
     """
 
+    position: Mapping[int, int]  # of each id
     followers: Sequence[Sequence[int]]
     order: Sequence[int]  # dependencies first; without what is in or behind a cycle
     depths: Sequence[int]  # the longest way from a root; 0 for what is not in the order
@@ -147,12 +148,12 @@ def plan_batches(
     Every ready feature gets a batch of its own while there are slots. A batch then takes the sole dependent of its
     last feature, so that nobody else waits longer, and only what has no slot joins a batch of its category.
     """
-    position = {feature.id: n for n, feature in enumerate(features)}
+    position, follows = schedule.graph.position, schedule.graph.followers
     ready = [features[position[i]] for i in schedule.ready if i not in busy]
     batches = [[feature] for feature in ready[: max(slots, 0)]]
     for batch in batches:
         while len(batch) < size:
-            followers = set(schedule.graph.followers[position[batch[-1].id]])
+            followers = set(follows[position[batch[-1].id]])
             follower = features[followers.pop()] if len(followers) == 1 else None
             if follower is None or follower.id in busy or not _completes(follower, batch, schedule.available):
                 break
@@ -215,22 +216,38 @@ def _graph(features: Sequence[Node]) -> Graph:
     position = {feature.id: n for n, feature in enumerate(features)}
     settled = [feature.status is PASSED or feature.status is SKIPPED for feature in features]
     followers: list[list[int]] = [[] for _ in features]
-    waits = [0] * len(features)
+    waits = []
+    find = position.get
     for n, feature in enumerate(features):
+        count = 0
         for d in feature.dependencies:
-            below = position.get(d)
+            below = find(d)
             if below is not None and (settled[below] or not settled[n]):
                 followers[below].append(n)
-                waits[n] += 1
-    depths = [0] * len(features)
-    order = [n for n, count in enumerate(waits) if not count]
-    for n in order:  # grows while it is read, and never less deep
-        for follower in followers[n]:
-            waits[follower] -= 1
-            if not waits[follower]:
-                depths[follower] = depths[n] + 1
-                order.append(follower)
-    return Graph(followers, order, depths, settled)
+                count += 1
+        waits.append(count)
+    order, depths = _levels(followers, waits)
+    return Graph(position, followers, order, depths, settled)
+
+
+def _levels(followers: Sequence[Sequence[int]], waits: list[int]) -> tuple[list[int], list[int]]:
+    """The order and the depths. `waits`, for how many each one waits, is used up."""
+    order: list[int] = []
+    depths = [0] * len(waits)
+    depth = 0
+    level = [n for n, count in enumerate(waits) if not count]
+    while level:
+        order += level
+        depth += 1
+        next_level = []
+        for n in level:
+            for follower in followers[n]:
+                waits[follower] = left = waits[follower] - 1
+                if not left:
+                    depths[follower] = depth
+                    next_level.append(follower)
+        level = next_level
+    return order, depths
 
 
 def _scores(features: Sequence[Node], graph: Graph, wanted: Sequence[int]) -> list[Score]:
@@ -250,11 +267,12 @@ def _count_descendants(graph: Graph, wanted: Sequence[int]) -> list[int]:
     if len(upwards) > EXACT_UP_TO:
         paths = _count_paths(graph, upwards)
         return [paths[n] for n in wanted]
-    reach = [0] * len(graph.followers)  # itself and its descendants as bits, the last of the order first
+    followers = graph.followers
+    reach = [0] * len(followers)  # itself and its descendants as bits, the last of the order first
     bit = 1
     for n in upwards:
         bits = bit
-        for follower in graph.followers[n]:
+        for follower in followers[n]:
             bits |= reach[follower]
         reach[n] = bits
         bit <<= 1

@@ -82,9 +82,10 @@ class Commit(Section):
 
 
 class PullRequests(Section):
-    """How pull requests are opened."""
+    """How pull requests are opened, and whether a merged one's branch is deleted on the remote."""
 
     draft: bool = False
+    delete_branch: bool = False
 
 
 class Limits(Section):

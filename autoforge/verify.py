@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from autoforge.process import Finished, run_shell
+from db.feature import Evidence
 
 
 async def run_commands(
@@ -43,3 +44,7 @@ def failure_text(finished: Sequence[Finished], limit: int = 6000) -> str:
 
 def _cut(text: str, limit: int) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def evidence_of(finished: Finished, step: int | None = None) -> Evidence:
+    return Evidence(finished.command, finished.exit_code, round(finished.duration_s, 2), step)

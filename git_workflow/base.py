@@ -107,9 +107,15 @@ def newest(git: Git, shas: Sequence[str]) -> str:
 def _fold(git: Git, order: Sequence[str], date: str) -> str:
     left = order[0]
     for right in order[1:]:
-        kept = git.maybe("rev-parse", "--verify", "--quiet", _resolution_ref(left, right))
-        left = kept or commit_tree(git, merge_tree(git, left, right), (left, right), JOIN_MESSAGE, date)
+        left = resolution(git, left, right) or commit_tree(
+            git, merge_tree(git, left, right), (left, right), JOIN_MESSAGE, date
+        )
     return left
+
+
+def resolution(git: Git, left: str, right: str) -> str | None:
+    """The commit that somebody made when git could not merge these two."""
+    return git.maybe("rev-parse", "--verify", "--quiet", _resolution_ref(left, right)) or None
 
 
 def _resolution_ref(left: str, right: str) -> str:

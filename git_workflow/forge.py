@@ -2,9 +2,10 @@
 
 import re
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 from urllib.parse import urlsplit
 
+Decision = Literal["approved", "changes_requested", "none"]
 SSH_ALIASES = {"ssh.github.com": "github.com"}  # GitHub's SSH on the HTTPS port
 
 
@@ -25,6 +26,35 @@ class PullRequest:
     merge_sha: str | None = None
 
 
+@dataclass(frozen=True)
+class Review:
+    """What the reviewers' latest verdicts come to. Anyone's request for changes counts, only writers' approvals do."""
+
+    decision: Decision
+
+
+@dataclass(frozen=True)
+class Checks:
+    """How the check runs and commit statuses of one commit stand; `failures` names those that failed."""
+
+    passed: int
+    running: int
+    failures: tuple[str, ...] = ()
+
+    @property
+    def failed(self) -> int:
+        return len(self.failures)
+
+
+@dataclass(frozen=True)
+class Issue:
+    number: int
+    title: str
+    body: str
+    labels: tuple[str, ...]
+    state: str
+
+
 class Forge(Protocol):
     """Every method is blocking, raises ForgeFailed, and may be called from several threads."""
 
@@ -38,7 +68,33 @@ class Forge(Protocol):
         """Open a pull request, or answer the one that is open already for this head and base."""
         ...
 
-    def edit(self, number: int, *, title: str | None = None, body: str | None = None) -> PullRequest: ...
+    def open_pulls(self) -> list[PullRequest]:
+        """All that are open, in this repository and from whichever branch."""
+        ...
+
+    def edit(
+        self, number: int, *, title: str | None = None, body: str | None = None, base: str | None = None
+    ) -> PullRequest: ...
+
+    def reopen(self, number: int) -> PullRequest:
+        """Refused with status 422 when its head has moved or its base is gone."""
+        ...
+
+    def ready(self, number: int) -> None:
+        """A draft becomes ready for review; nothing happens to one that is ready."""
+        ...
+
+    def comment(self, number: int, body: str) -> None:
+        """Leave a note, unless the same one is there already."""
+        ...
+
+    def review_state(self, number: int) -> Review: ...
+
+    def checks(self, sha: str) -> Checks: ...
+
+    def issues(self, label: str | None) -> list[Issue]:
+        """The open ones, oldest first; pull requests are none."""
+        ...
 
 
 def repository_slug(remote_url: str) -> tuple[str, str] | None:

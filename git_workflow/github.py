@@ -1,20 +1,28 @@
 """GitHub as a forge, through PyGithub, the only importer of it."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import github
 import requests
 import urllib3
+from github.CheckRun import CheckRun
+from github.Commit import Commit
+from github.CommitStatus import CommitStatus
 from github.GithubException import GithubException
+from github.Issue import Issue as GithubIssue
+from github.PaginatedList import PaginatedList
 from github.PullRequest import PullRequest as GithubPull
+from github.PullRequestReview import PullRequestReview
 
+from git_workflow import refusal
 from git_workflow.errors import ForgeFailed
-from git_workflow.forge import Forge, PullRequest
+from git_workflow.forge import Checks, Decision, Forge, Issue, PullRequest, Review
 
 T = TypeVar("T")
+PER_PAGE = 100  # the most that the API gives
 TIMEOUT_S = 30
 LONGEST_WAIT_S = 60
 BACK_OFF_S = 0.5  # waits 0, 1, 2, 4, 8 s between the tries
@@ -28,6 +36,10 @@ NOT_GITHUB = (
     ValueError,
 )
 RETRIED = (429, 500, 502, 503, 504)
+WRITERS = ("OWNER", "MEMBER", "COLLABORATOR")
+VERDICTS = ("APPROVED", "CHANGES_REQUESTED", "DISMISSED")
+PASSED = ("success", "neutral", "skipped")
+FAILED = ("failure", "error", "cancelled", "timed_out", "action_required", "startup_failure")
 
 
 def connect(
@@ -43,7 +55,7 @@ def connect(
         auth=github.Auth.Token(token) if token else None,
         base_url=api_url.rstrip("/"),
         lazy=True,
-        per_page=10,
+        per_page=PER_PAGE,
         retry=_BoundedRetry(
             total=retry_total,
             backoff_factor=BACK_OFF_S,
@@ -62,7 +74,7 @@ def connect(
 
 
 class _BoundedRetry(github.GithubRetry):
-    """Gives up at once when the server asks for a longer wait than LONGEST_WAIT_S."""
+    """Gives up at once on a longer wait than LONGEST_WAIT_S, and on a comment that may have been left already."""
 
     def increment(  # type: ignore[override]  # as GithubRetry narrows it
         self,
@@ -75,6 +87,9 @@ class _BoundedRetry(github.GithubRetry):
         if response is not None and (self.get_retry_after(response) or 0) > LONGEST_WAIT_S:
             response.drain_conn()
             raise GithubException(response.status, None, dict(response.headers))
+        unclear = response is None or response.status >= 500
+        if unclear and method == "POST" and (url or "").endswith("/comments"):
+            raise urllib3.exceptions.MaxRetryError(named["_pool"], url or "", named.get("error"))
         return super().increment(method, url, response, *rest, **named)
 
 
@@ -109,17 +124,66 @@ class _GitHub:
 
         return self._do(f"open a pull request from {head} into {base}", create)
 
-    def edit(self, number: int, *, title: str | None = None, body: str | None = None) -> PullRequest:
-        if title is None and body is None:
+    def open_pulls(self) -> list[PullRequest]:
+        pulls = self._repository.get_pulls(state="open")
+        return self._do("list the open pull requests", lambda: [_value(pull) for pull in pulls])
+
+    def edit(
+        self, number: int, *, title: str | None = None, body: str | None = None, base: str | None = None
+    ) -> PullRequest:
+        given = {"title": title, "body": body, "base": base}
+        return self._change(
+            number, "edit", {name: value for name, value in given.items() if value is not None}
+        )
+
+    def reopen(self, number: int) -> PullRequest:
+        return self._change(number, "reopen", {"state": "open"})
+
+    def ready(self, number: int) -> None:
+        def mark() -> None:
+            pull = self._repository.get_pull(number).complete()
+            if _value(pull).draft:
+                pull.mark_ready_for_review()
+
+        self._do(f"mark pull request #{number} as ready", mark)
+
+    def comment(self, number: int, body: str) -> None:
+        def leave() -> None:
+            issue = self._repository.get_issue(number)
+            if body.strip() not in ((one.body or "").strip() for one in issue.get_comments()):
+                issue.create_comment(body)
+
+        self._do(f"comment on pull request #{number}", leave)
+
+    def review_state(self, number: int) -> Review:
+        pull = self._repository.get_pull(number)
+        return self._do(
+            f"read the reviews of pull request #{number}", lambda: Review(_decision(pull.get_reviews()))
+        )
+
+    def checks(self, sha: str) -> Checks:
+        commit = self._repository.get_commit(sha)
+        return self._do(
+            f"read the checks of {sha[:12]}", lambda: _counted([*_runs(commit), *_statuses(commit)])
+        )
+
+    def issues(self, label: str | None) -> list[Issue]:
+        chosen = [label] if label else github.GithubObject.NotSet
+        found = self._repository.get_issues(state="open", labels=chosen, sort="created", direction="asc")
+        return self._do(
+            "list the open issues", lambda: [_issue(one) for one in found if not _is_pull_request(one)]
+        )
+
+    def _change(self, number: int, verb: str, fields: dict[str, str]) -> PullRequest:
+        if not fields:
             return self.get(number)
-        kept = github.GithubObject.NotSet
 
         def change() -> PullRequest:
             pull = self._repository.get_pull(number)
-            pull.edit(title=kept if title is None else title, body=kept if body is None else body)
+            pull.edit(**fields)  # type: ignore[arg-type]
             return _value(pull)
 
-        return self._do(f"edit pull request #{number}", change)
+        return self._do(f"{verb} pull request #{number}", change)
 
     def _newest(self, branch: str, *, state: str, base: str | None = None) -> PullRequest | None:
         owner = self._slug.partition("/")[0]
@@ -132,15 +196,16 @@ class _GitHub:
             try:
                 return action()
             except GithubException as error:
-                raise _refused(error, f"Could not {doing} in {self._slug}") from error
+                status, advice = refusal.explain(error.status, error.message, error.data, error.headers)
+                raise ForgeFailed(f"Could not {doing} in {self._slug}: {advice}", status=status) from error
             except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
                 raise ForgeFailed(
-                    f"Could not {doing} in {self._slug}: GitHub cannot be reached ({_cause(error)}). "
+                    f"Could not {doing} in {self._slug}: GitHub cannot be reached ({refusal.cause(error)}). "
                     "Check the network and the address of the API, then try again."
                 ) from error
             except NOT_GITHUB as error:
                 raise ForgeFailed(
-                    f"Could not {doing} in {self._slug}: the answer is not GitHub's ({_cause(error)}). "
+                    f"Could not {doing} in {self._slug}: the answer is not GitHub's ({refusal.cause(error)}). "
                     "Check the address of the API and any proxy between."
                 ) from error
 
@@ -171,61 +236,52 @@ def _value(pull: GithubPull) -> PullRequest:
 
 
 def _exists_already(error: GithubException) -> bool:
-    return error.status == 422 and "pull request already exists" in _said(error)
+    return error.status == 422 and "pull request already exists" in refusal.said(error.message, error.data)
 
 
-def _said(error: GithubException) -> str:
-    """The API's own words: the message, then what each of its errors adds."""
-    data = error.data if isinstance(error.data, dict) else {}
-    details = [
-        one if isinstance(one, str) else one.get("message") or f"{one.get('field')} is {one.get('code')}"
-        for one in data.get("errors") or []
-        if isinstance(one, str | dict)
-    ]
-    return ": ".join(filter(None, [data.get("message") or error.message, "; ".join(details)]))
+def _decision(reviews: Iterable[PullRequestReview]) -> Decision:
+    """`reviews` oldest first, as the API lists them."""
+    latest: dict[str, str] = {}
+    for review in reviews:
+        if review.state in VERDICTS:
+            who = review.user.login if review.user else f"#{review.id}"  # the account is deleted
+            counts = review.state != "APPROVED" or review.author_association in WRITERS
+            latest[who] = review.state if counts else "DISMISSED"
+    if "CHANGES_REQUESTED" in latest.values():
+        return "changes_requested"
+    return "approved" if "APPROVED" in latest.values() else "none"
 
 
-def _refused(error: GithubException, what: str) -> ForgeFailed:
-    headers = {name.lower(): value for name, value in (error.headers or {}).items()}
-    return ForgeFailed(f"{what}: {_advice(error, headers)}", status=error.status)
+def _runs(commit: Commit) -> Iterable[tuple[str, str]]:
+    """(name, how it ended) of each check run, the latest of its name."""
+    runs: Iterable[CheckRun] = commit.get_check_runs()
+    return ((run.name, run.conclusion if run.status == "completed" else "running") for run in runs)
 
 
-def _advice(error: GithubException, headers: dict[str, str]) -> str:
-    said = _said(error)
-    later = f" in {headers['retry-after']} s" if "retry-after" in headers else " later"
-    match error.status:
-        case 401:
-            return "GitHub refuses the token (401). It is wrong or has expired: give a valid one."
-        case 403 | 429 if _is_rate_limit(error, headers):
-            return f"GitHub's rate limit is reached ({error.status}). Try again{later}."
-        case 403 if "GitHub Actions is not permitted" in said:
-            return f"{said} (403) Allow it in the repository's settings under Actions, General."
-        case 403:
-            needed = headers.get("x-accepted-github-permissions", "pull_requests=write, contents=write")
-            return f"the token lacks a permission (403: {said}). It needs {needed}."
-        case 404:
-            return "not found (404). It does not exist, or the token cannot see it: check both."
-        case 422:
-            return f"GitHub refuses it (422): {said}."
-        case status if status >= 500:
-            return f"GitHub has trouble ({f'{status} {said}'.strip()}). Try again{later}."
-        case status:
-            return f"GitHub answers {status}: {said}."
+def _statuses(commit: Commit) -> Iterable[tuple[str, str]]:
+    """PyGithub's get_combined_status knows one page only."""
+    url = f"{commit.url}/status"
+    statuses = PaginatedList(CommitStatus, commit.requester, url, None, list_item="statuses")
+    return ((status.context, status.state) for status in statuses)
 
 
-def _is_rate_limit(error: GithubException, headers: dict[str, str]) -> bool:
-    limited = isinstance(error, github.RateLimitExceededException) or "rate limit" in _said(error).lower()
-    return (
-        limited
-        or error.status == 429
-        or "retry-after" in headers
-        or headers.get("x-ratelimit-remaining") == "0"
+def _counted(results: Collection[tuple[str, str]]) -> Checks:
+    """What has neither passed nor failed is running, whatever the API calls it."""
+    failures = tuple(name for name, result in results if result in FAILED)
+    passed = sum(result in PASSED for _, result in results)
+    return Checks(passed=passed, running=len(results) - passed - len(failures), failures=failures)
+
+
+def _is_pull_request(issue: GithubIssue) -> bool:
+    """The absence of the field `pull_request` would cost a request each."""
+    return issue.html_url.rpartition("/")[0].endswith("/pull")
+
+
+def _issue(issue: GithubIssue) -> Issue:
+    return Issue(
+        number=issue.number,
+        title=issue.title,
+        body=issue.body or "",
+        labels=tuple(label.name for label in issue.labels),
+        state=issue.state,
     )
-
-
-def _cause(error: BaseException) -> str:
-    """The innermost reason, in one short line."""
-    inner = error
-    while inner.__cause__ or inner.__context__:
-        inner = inner.__cause__ or inner.__context__ or inner
-    return (str(inner).splitlines() or [type(inner).__name__])[0][:200] or type(inner).__name__

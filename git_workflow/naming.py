@@ -38,6 +38,10 @@ def join_branch(prefix: str, tips: Sequence[str]) -> str:
     return f"{prefix}/join-{hashlib.sha256(' '.join(tips).encode()).hexdigest()[:12]}"
 
 
+def is_join(branch: str) -> bool:
+    return re.search(r"/join-[0-9a-f]{12}$", branch) is not None
+
+
 def saved_ref(key: str, name: str) -> str:
     """Where work that is on no branch is kept; `name` must be a valid part of a ref, and is used as it is."""
     return f"refs/autoforge/saved/{key}/{name}"

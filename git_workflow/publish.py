@@ -91,22 +91,34 @@ def _script(path: Path, text: str) -> None:
 
 def fetch(git: Git, remote: Remote, branch: str) -> str:
     """Bring the remote's branch here, with its history, and answer its commit. Raises GitFailed."""
-    tracking = f"refs/remotes/{remote.name}/{branch}"
+    return _fetch(git, remote, f"refs/heads/{branch}", f"refs/remotes/{remote.name}/{branch}")
+
+
+def fetch_pull(git: Git, remote: Remote, number: int) -> str:
+    """Bring a pull request's commits here, which the forge keeps when its branch is deleted. Raises GitFailed."""
+    return _fetch(git, remote, f"refs/pull/{number}/head", f"refs/autoforge/pulls/{number}")
+
+
+def _fetch(git: Git, remote: Remote, source: str, here: str) -> str:
     flags = ["--quiet", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head"]
     if git.run("rev-parse", "--is-shallow-repository") == "true":
         flags.append("--unshallow")
     with _network(git, remote) as online:
-        online.run("fetch", *flags, remote.name, f"+refs/heads/{branch}:{tracking}")
-    return git.run("rev-parse", "--verify", tracking)
+        online.run("fetch", *flags, remote.name, f"+{source}:{here}")
+    return git.run("rev-parse", "--verify", here)
 
 
 def remote_branch(git: Git, remote: Remote, branch: str) -> str | None:
     """The commit that the branch has where pushes go, None when it is not there. Raises GitFailed."""
+    return remote_branches(git, remote, branch).get(branch)
+
+
+def remote_branches(git: Git, remote: Remote, pattern: str) -> dict[str, str]:
+    """The commit of each branch that matches, as git's patterns do, where pushes go. Raises GitFailed."""
     with _network(git, remote) as online:
-        rows = online.lines("ls-remote", remote_url(git, remote.name) or remote.name, f"refs/heads/{branch}")
-    return next(
-        (sha for sha, _, ref in (r.partition("\t") for r in rows) if ref == f"refs/heads/{branch}"), None
-    )
+        rows = online.lines("ls-remote", remote_url(git, remote.name) or remote.name, f"refs/heads/{pattern}")
+    pairs = (row.split("\t", 1) for row in rows)
+    return {ref.removeprefix("refs/heads/"): sha for sha, ref in pairs if ref.startswith("refs/heads/")}
 
 
 def ensure_pushed(git: Git, remote: Remote, *, branch: str, sha: str, known: str | None) -> bool:
@@ -130,6 +142,30 @@ def ensure_pushed(git: Git, remote: Remote, *, branch: str, sha: str, known: str
         code, out, err = online.attempt(*args, guarded=True)
     if code and not _arrived(git, remote, branch, sha):
         _explain(args, code, out, err, branch)
+    return True
+
+
+def ensure_join(git: Git, remote: Remote, *, branch: str, sha: str, saved: str) -> None:
+    """Make a join's branch `sha` again, also when somebody has merged something into it: that is kept on `saved`.
+
+    What was merged there would be missing from the pull requests that it belongs to. Raises as `ensure_pushed`.
+    """
+    there = remote_branch(git, remote, branch)
+    if there not in (None, sha):
+        git.run("update-ref", saved, fetch(git, remote, branch))
+    ensure_pushed(git, remote, branch=branch, sha=sha, known=there)
+
+
+def ensure_deleted(git: Git, remote: Remote, *, branch: str, known: str) -> bool:
+    """Delete the remote's branch if it still is `known`; False when it was not there, or is somebody's work now.
+
+    Raises GitFailed.
+    """
+    if remote_branch(git, remote, branch) != known:
+        return False
+    lease = f"--force-with-lease=refs/heads/{branch}:{known}"
+    with _network(git, remote) as online:
+        online.run("push", "--porcelain", lease, remote.name, f":refs/heads/{branch}", guarded=True)
     return True
 
 

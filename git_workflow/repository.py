@@ -61,8 +61,8 @@ def _unusable(path: Path, err: str) -> NotARepository | UnusableRepository:
         )
     if "not a git repository" in err:
         return NotARepository(
-            f"{path} is not inside a git repository. Run `git init` there and make a first commit, "
-            "or choose another folder with -C PATH."
+            f"{path} is not inside a git repository. Run `git init` there, or choose another folder "
+            "with -C PATH."
         )
     return UnusableRepository(f"git cannot read the repository of {path}: {err.strip()}")
 
@@ -77,13 +77,6 @@ def _check_version(git: Git) -> None:
 def head_sha(git: Git, ref: str = "HEAD") -> str | None:
     """The commit that `ref` names, None when there is none (an unborn branch)."""
     return git.maybe("rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}") or None
-
-
-def require_commit(repo: Repository) -> None:
-    if head_sha(repo.git) is None and not repo.git.lines("for-each-ref", "--count=1", "refs/remotes"):
-        raise UnusableRepository(
-            "This repository has no commit yet. Make a first one: git add -A && git commit -m 'chore: start'"
-        )
 
 
 def remote_url(git: Git, remote: str) -> str | None:

@@ -41,8 +41,8 @@ class Reviewer:
 
 
 def sync(project: Project) -> tuple[int, list[str]]:
-    """How many batches are left unpublished, and what a person was told."""
+    """How many batches are not as they should be, and what a person was told."""
     shown: list[Event] = []
     with table(project) as store:
-        left = asyncio.run(lead.sync(project, store, shown.append))
-    return left, [event.text for event in shown]
+        ended = asyncio.run(lead.sync(project, store, shown.append))
+    return len(ended.unpublished), [event.text for event in shown]

@@ -44,10 +44,10 @@ def test_w5_outside_of_a_repository(command: tuple[str, ...], tmp_path: Path) ->
     assert list(tmp_path.iterdir()) == []
 
 
-def test_w5_a_bare_repository_and_one_without_a_commit(origin: Path, tmp_path: Path) -> None:
+def test_w5_a_bare_repository_and_an_empty_one(origin: Path, tmp_path: Path) -> None:
     assert "bare repository" in refused(origin, "status")
     run("git", "init", "-q", "empty", cwd=tmp_path)
-    assert "no commit yet" in refused(tmp_path / "empty", "build")
+    assert "There are no features yet" in refused(tmp_path / "empty", "build")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from autoforge import lead, leading, preflight
+from autoforge import lead, leading, lock, preflight
 from autoforge.build import Build
 from autoforge.errors import BaselineRed, UsageError
 from autoforge.leading import Options, Seams
@@ -75,7 +75,7 @@ def test_b1_the_worktree_of_a_killed_baseline_is_put_away(opened: Opened, clone:
     project = opened()
     add(project, NewFeature("A"))
     head = run("git", "rev-parse", "HEAD", cwd=clone)
-    branch = "autoforge/baseline-20260101-000000-dead"
+    branch = "autoforge/trial-20260101-000000-dead-0"
     left = acquire(project.repo, root=project.worktrees, branch=branch, base_sha=head, recorded=None, busy=())
     (left / "half").write_text("x")
     assert build(project, Crew(diligent)).exit_code == 0
@@ -143,7 +143,8 @@ def test_what_needs_no_forge_does_not_fail_because_of_it(opened: Opened, clone: 
         with pytest.raises(GitWorkflowError):  # a batch is built and not published
             asyncio.run(preflight.learn(gone))
         [batch] = store.batches()
-        store.save_batch(replace(batch, status=BatchStatus.MERGED, merge_sha=batch.head_sha))
+        with lock.lease(store, "b") as (led, _):
+            led.save_batch(replace(batch, status=BatchStatus.MERGED, merge_sha=batch.head_sha))
         assert asyncio.run(preflight.learn(gone))[0].startswith("the state of the pull requests was not read")
         store.add_features([NewFeature("B")])
         with pytest.raises(GitWorkflowError):

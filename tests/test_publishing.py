@@ -185,7 +185,7 @@ def test_a_parent_that_is_opened_after_its_child_is_named_there(
 ) -> None:
     project = online(batch_size=1)
     add(project, *chain("First", "Second"))
-    github.faults.append(Fault(*OPEN_PULL, 403))
+    github.faults.append(Fault(*OPEN_PULL, 403, times=2))
     assert build(project, Crew(diligent), auto_pr=True).exit_code == 1
     assert sync(project)[0] == 0
     first, second = batches(project)

@@ -7,7 +7,7 @@ import pytest
 
 from autoforge.demo.github import Repository
 from autoforge.project import Project
-from autoforge.reconcile import Verdict, judge
+from autoforge.reconcile import Merge, Verdict, judge, next_name
 from db.feature import Batch, BatchStatus, NewFeature, PrStatus
 from git_workflow import github as forge_client
 from git_workflow.errors import GitWorkflowError
@@ -48,39 +48,55 @@ def files(branch: str | None, folder: Path) -> list[str]:
     return run("git", "ls-tree", "-r", "--name-only", branch or "", "src/", cwd=folder).split()
 
 
+TARGET, PARENT, OURS, ELSEWHERE = (
+    Merge(in_target=True),
+    Merge(in_parent=True, ours=True),
+    Merge(ours=True),
+    Merge(),
+)
+
+
 @pytest.mark.parametrize(
-    ("state", "draft", "merged", "base", "in_target", "status", "pr_status", "noted"),
+    ("state", "draft", "merged", "merge", "status", "pr_status", "noted"),
     [
-        ("open", False, False, "main", False, OPEN, PrStatus.OPEN, False),
-        ("open", True, False, "autoforge/parent", False, OPEN, PrStatus.DRAFT, False),
-        ("closed", False, False, "main", False, CLOSED, PrStatus.CLOSED, True),
-        ("closed", False, True, "main", True, MERGED, PrStatus.MERGED, False),
-        ("closed", False, True, "main", False, OPEN, PrStatus.MERGED, True),
-        ("closed", False, True, "autoforge/parent", False, FOLDED, PrStatus.MERGED, True),
-        ("closed", False, True, "autoforge/parent", True, MERGED, PrStatus.MERGED, False),
-        ("closed", False, True, "autoforge/join-1", False, OPEN, PrStatus.MERGED, True),
-        ("closed", False, True, "release", False, OPEN, PrStatus.MERGED, True),
+        ("open", False, False, ELSEWHERE, OPEN, PrStatus.OPEN, False),
+        ("open", True, False, ELSEWHERE, OPEN, PrStatus.DRAFT, False),
+        ("closed", False, False, ELSEWHERE, CLOSED, PrStatus.CLOSED, True),
+        ("closed", False, True, TARGET, MERGED, PrStatus.MERGED, False),
+        ("closed", False, True, PARENT, FOLDED, PrStatus.MERGED, True),
+        ("closed", False, True, OURS, BatchStatus.BUILT, PrStatus.MERGED, True),
+        ("closed", False, True, ELSEWHERE, OPEN, PrStatus.MERGED, True),
     ],
 )
 def test_the_decision_table(
     state: str,
     draft: bool,
     merged: bool,
-    base: str,
-    in_target: bool,
+    merge: Merge,
     status: BatchStatus,
     pr_status: PrStatus,
     noted: bool,
 ) -> None:
     sha = "m" * 40 if merged else None
-    pull = PullRequest(3, "url", state, draft, merged, "autoforge/k", "h", base, "t", "b", sha)
+    pull = PullRequest(3, "url", state, draft, merged, "autoforge/k", "h", "base", "t", "b", sha)
     for before in (OPEN, CLOSED):
-        verdict = judge(
-            batch("k", 1, status=before), pull, in_target=in_target, parent_branches=["autoforge/parent"]
-        )
+        verdict = judge(batch("k", 1, status=before), pull, merge)
         repeated = before is status is CLOSED
-        assert verdict == Verdict(status, pr_status, sha, verdict.note)
+        again = status is BatchStatus.BUILT
+        assert verdict == Verdict(status, pr_status, None if again else sha, verdict.note, again)
         assert bool(verdict.note) == (noted and not repeated)
+
+
+@pytest.mark.parametrize(
+    ("branch", "next_one"),
+    [
+        ("autoforge/add-k3y9ab", "autoforge/add-k3y9ab-2"),
+        ("autoforge/add-k3y9ab-2", "autoforge/add-k3y9ab-3"),
+        ("autoforge/add-2-k3y9ab", "autoforge/add-2-k3y9ab-2"),
+    ],
+)
+def test_what_is_published_again_gets_a_name_of_its_own(branch: str, next_one: str) -> None:
+    assert next_name(branch) == next_one
 
 
 @pytest.mark.parametrize("how", ["merge", "squash", "rebase"])
@@ -133,10 +149,13 @@ def test_s5_a_closed_parent_makes_its_children_wait_until_it_is_reopened(
     assert ended.exit_code == 1
     assert "closed unmerged" in ended.blocked[3]
     assert any(f"#{first.pr_number}" in text and "closed unmerged" in text for text in shown)
-    assert any(f"#{second.pr_number} is built on {first.branch}, which is closed" in text for text in shown)
+    waits = (
+        f"#{second.pr_number} ({second.branch}) waits for #1, which passed, but its pull request was closed"
+    )
+    assert any(waits in text for text in shown)
     assert not any("baseline" in text for text in shown)
     assert crew.sessions == []
-    assert not any("was closed unmerged" in text for text in sync(project)[1])
+    assert [waits in text for text in sync(project)[1]] == [True]
     reviewer.edit(first.pr_number, state="open")
     assert build(project, Crew(diligent), auto_pr=True).exit_code == 0
     assert by_feature(project)[3].base_branch == first.branch
@@ -158,9 +177,9 @@ def test_a_child_merged_into_its_parents_branch_lives_on_there(
     assert (third.base_branch, third.base_sha) == (first.branch, sha)
     assert files(third.branch, origin) == ["src/f1.txt", "src/f2.txt", "src/f3.txt"]
     reviewer.merge(first.pr_number)
-    notes = sync(project)[1]
+    sync(project)
     assert by_feature(project)[1].status is MERGED
-    assert any(f"#{third.pr_number} is built on {first.branch}, which is merged" in note for note in notes)
+    assert forged.pulls[third.pr_number or 0].base == by_feature(project)[3].base_branch == "main"
 
 
 def test_one_pull_request_that_is_gone_does_not_hide_the_others(
@@ -171,6 +190,7 @@ def test_one_pull_request_that_is_gone_does_not_hide_the_others(
     build(project, Crew(diligent), auto_pr=True)
     first, second = batches(project)
     reviewer.merge(second.pr_number)
+    reviewer.edit(first.pr_number, state="closed")
     github.faults.append(Fault("GET", f"/repos/octo/app/pulls/{first.pr_number}", 404))
     left, notes = sync(project)
     assert left == 0

@@ -90,16 +90,11 @@ def test_w5_another_users_repository_names_the_folder_to_trust(clone: Path) -> N
         opened(clone / "sub")
 
 
-def test_w5_an_unborn_head_needs_a_first_commit_unless_the_remote_has_one(
-    tmp_path: Path, clone: Path, origin: Path
-) -> None:
+def test_w5_an_unborn_head_has_the_remotes_default_branch(tmp_path: Path, clone: Path, origin: Path) -> None:
     run("git", "init", "-q", "new", cwd=tmp_path)
     repo = opened(tmp_path / "new")
-    with pytest.raises(UnusableRepository, match="no commit yet"):
-        repository.require_commit(repo)
     run("git", "remote", "add", "origin", str(origin), cwd=repo.root)
     run("git", "fetch", "-q", cwd=repo.root)
-    repository.require_commit(repo)
     assert default_branch(repo.git, "origin") == "main"
 
 

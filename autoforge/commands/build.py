@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from autoforge.commands.context import Json, Repository, open_project, print_json, say, width
+from autoforge.errors import UsageError
 
 if TYPE_CHECKING:
     from autoforge.leading import Options
@@ -16,6 +17,10 @@ def build(
     context: typer.Context,
     auto_pr: Annotated[
         bool, typer.Option("--auto-pr", help="Push what passed and open pull requests.")
+    ] = False,
+    land: Annotated[
+        bool,
+        typer.Option("--land", help="Merge what passed into the local target, without pull requests."),
     ] = False,
     draft: Annotated[
         bool | None, typer.Option("--draft", help="Open them as drafts.", show_default=False)
@@ -60,7 +65,9 @@ def build(
         "pr.draft": draft,
     }
     project = open_project(context, repository, flags)
-    options = leading.Options(auto_pr, no_verify, tuple(feature or ()))
+    if auto_pr and land:
+        raise UsageError("Give --auto-pr or --land, not both.")
+    options = leading.Options(auto_pr, no_verify, tuple(feature or ()), land)
     with table(project) as store:
         lead.check(project, store, options)
         if dry_run:

@@ -40,4 +40,5 @@ def init(
     say(f"Wrote {path}.")
     if not verify:
         say("Now set `verify.commands` in it: what must succeed before a feature counts.")
-    say("Next: autoforge features import FILE, then autoforge build --auto-pr")
+    goal = "--auto-pr" if project.remote else "--land"
+    say(f"Next: autoforge plan FILE or autoforge features import FILE, then autoforge build {goal}")

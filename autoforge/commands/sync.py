@@ -8,7 +8,8 @@ from autoforge.commands.context import Repository, open_project, say
 def sync(context: typer.Context, repository: Repository = None) -> None:
     """Bring pull requests and table into step.
 
-    Takes the pull requests' state into the table, and opens those that an earlier build could not open.
+    Takes the pull requests' state into the table, moves branches whose parents have moved, and opens what an earlier
+    build could not open. It starts no agent: `restack` does where git cannot merge.
     """
     import asyncio
     from datetime import datetime
@@ -20,6 +21,9 @@ def sync(context: typer.Context, repository: Repository = None) -> None:
     project = open_project(context, repository)
     show = lines.printer(say, datetime.now, verbose=False)
     with table(project) as store:
-        left = asyncio.run(lead.sync(project, store, show))
-        say("The table is up to date." if not left else f"{left} batches are not published.")
-    raise typer.Exit(1 if left else 0)
+        ended = asyncio.run(lead.sync(project, store, show))
+    for reason in ended.unpublished.values():
+        say(reason)
+    if not ended.unpublished:
+        say("Everything that is published is up to date.")
+    raise typer.Exit(ended.exit_code)

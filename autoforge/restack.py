@@ -1,0 +1,175 @@
+"""Puts one batch's branch onto what its parents are now, and verifies it there before it counts."""
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from autoforge import plan, trial, verify
+from autoforge.build import Build
+from db.feature import UNMERGED, Batch, Feature, FeatureStatus, Moved, Parent
+from git_workflow import base, restack
+from git_workflow.base import Base, Target, Tip
+from git_workflow.errors import JoinConflict
+from git_workflow.naming import is_join
+from git_workflow.repository import is_ancestor
+
+
+@dataclass(frozen=True)
+class Step:
+    """A batch as it will be, and its commits: old SHA to new."""
+
+    batch: Batch
+    commits: Mapping[str, str]
+    same_content: bool
+
+
+@dataclass(frozen=True)
+class Red:
+    """It must not be pushed like this. `signature` names what was tried, so that it is not tried again."""
+
+    reason: str
+    signature: str
+
+
+def waits(build: Build, batch: Batch, features: Sequence[Feature], batches: Sequence[Batch]) -> str | None:
+    """Why its branch has to stay as it is: something that it is built on is not to be built on now."""
+    usable = plan.available(features, batches, publish=build.publish)
+    held = plan.held(features, batches)
+    for feature in _passed(batch, features):
+        for other in feature.dependencies:
+            if other not in usable and other not in batch.feature_ids:
+                return f"waits for #{other}, which {held.get(other, 'has not passed')}"
+    return None
+
+
+def step(
+    build: Build, target: Target, batch: Batch, features: Sequence[Feature], batches: Sequence[Batch]
+) -> Step | None:
+    """What the batch has to become, None when it stands where it should. Raises JoinConflict."""
+    git, prefix = build.project.repo.git, build.project.settings.branch_prefix
+    below = plan.parents(_without_the_rest(batch, features), features, batches)
+    tips = base.minimal(git, [*below.tips, *_still_below(batch, batches)])
+    assert batch.base_sha is not None
+    assert batch.head_sha is not None
+    if _stands(batch, tips) and (tips or is_ancestor(git, batch.base_sha, target.sha)):
+        return None
+    chosen = base.choose(git, target=target, tips=tips, merged=below.merged, prefix=prefix)
+    if not (chosen.parents or batch.parents) and is_ancestor(git, batch.base_sha, target.sha):
+        return None
+    after = _on(batch, chosen)
+    if not chosen.parents and is_ancestor(git, batch.base_sha, chosen.sha):  # merged with its history
+        return Step(after, {}, same_content=True)
+    moved = restack.move(
+        git,
+        head=batch.head_sha,
+        old_base=batch.base_sha,
+        onto=chosen.sha,
+        own={f.commit_sha for f in features if f.batch_key == batch.key and f.commit_sha},
+        sign=build.project.settings.commit.sign,
+    )
+    return Step(
+        replace(after, base_sha=chosen.sha, head_sha=moved.head),
+        moved.commits,
+        same_content=git.run("diff-tree", "--name-only", batch.head_sha, moved.head) == "",
+    )
+
+
+def _without_the_rest(batch: Batch, features: Sequence[Feature]) -> Batch:
+    """What did not pass in it is built elsewhere, perhaps on top of it."""
+    return replace(batch, feature_ids=tuple(f.id for f in _passed(batch, features)))
+
+
+def _still_below(batch: Batch, batches: Sequence[Batch]) -> list[Tip]:
+    """What it was built on and is still unmerged, also when nothing demands it any more."""
+    below = {parent.key for parent in batch.parents}
+    return [
+        Tip(b.key, b.branch, b.head_sha)
+        for b in batches
+        if b.key in below and b.status in UNMERGED and b.head_sha
+    ]
+
+
+def _stands(batch: Batch, tips: Sequence[Tip]) -> bool:
+    if {(tip.key, tip.sha) for tip in tips} != {(parent.key, parent.tip) for parent in batch.parents}:
+        return False
+    return len(tips) != 1 or is_join(batch.base_branch or "") or batch.base_branch == tips[0].branch
+
+
+def _on(batch: Batch, chosen: Base) -> Batch:
+    parents = tuple(Parent(tip.key, tip.sha) for tip in chosen.parents)
+    return replace(batch, base_branch=chosen.branch, parents=parents, last_error=None, check_signature=None)
+
+
+async def verified(build: Build, made: Step, features: Sequence[Feature]) -> Step | Red:
+    """Run again what has shown that the batch works, on what it has become."""
+    commands = _commands(build, made.batch, features)
+    if made.same_content or not commands:
+        return made
+    assert made.batch.head_sha is not None
+    before = await asyncio.to_thread(build.store.batch, made.batch.key)
+    signature = f"red {made.batch.head_sha}"
+    if before.check_signature == signature:
+        return Red(before.last_error or "it is red", signature)
+    tried = await trial.run(build, made.batch.head_sha, commands, slot=build.project.settings.concurrency)
+    if tried.red:
+        return Red(
+            f"moved onto {made.batch.base_branch} ({str(made.batch.base_sha)[:10]}) it is red, so it was left as it "
+            f"is. Mend it on its branch and push that, then `autoforge sync`.\n{verify.failure_text(tried.red)}",
+            signature,
+        )
+    checks = tuple(verify.evidence_of(one) for one in tried.ran if one.command in build.verify)
+    return replace(made, batch=replace(made.batch, checks=checks))
+
+
+def conflict_signature(conflict: JoinConflict) -> str:
+    return "conflict " + " ".join(conflict.tips)
+
+
+def how_to_resolve(batch: Batch, conflict: JoinConflict, why: str) -> str:
+    """What a person has to do about a conflict, as commands."""
+    onto, branch = batch.base_branch, batch.branch
+    return (
+        f"it cannot be moved: {conflict}. {why}\nResolve it on the branch: git switch {branch}; git rebase --onto "
+        f"<new base> {str(batch.base_sha)[:10]}; git push --force-with-lease; then `autoforge sync`. "
+        f"It stands on {onto} until then."
+    )
+
+
+def _commands(build: Build, batch: Batch, features: Sequence[Feature]) -> tuple[str, ...]:
+    shown: Iterable[str] = (
+        command
+        for f in _passed(batch, features)
+        for command in (*f.verify, *(e.command for e in f.evidence if e.exit_code == 0))
+    )
+    return tuple(dict.fromkeys((*build.verify, *shown)))
+
+
+def _passed(batch: Batch, features: Sequence[Feature]) -> list[Feature]:
+    return [f for f in features if f.batch_key == batch.key and f.status is FeatureStatus.PASSED]
+
+
+def pushed_base_ref(key: str) -> str:
+    """The base of what is on the remote while a move of it is not."""
+    return f"refs/autoforge/bases/{key}"
+
+
+def store(build: Build, made: Step) -> list[str]:
+    """Record the move, then bring the local branch along; answers what a person should know."""
+    after, git = made.batch, build.project.repo.git
+    before = build.store.batch(after.key)
+    if before.base_sha and before.head_sha == before.pushed_sha:
+        git.run("update-ref", pushed_base_ref(after.key), before.base_sha)
+    build.store.move_batches([Moved(after, made.commits)])
+    assert before.head_sha is not None
+    assert after.head_sha is not None
+    told = [f"{after.branch} was moved onto {after.base_branch}"]
+    if place := restack.follow(git, after.branch, old=before.head_sha, new=after.head_sha):
+        told.append(
+            f"{after.branch} is checked out in {place} and was not moved there: run there "
+            f"`git reset --keep {after.head_sha[:10]}` when you have nothing of your own on it"
+        )
+    if git.run("diff-tree", "--name-only", str(after.base_sha), after.head_sha) == "":
+        told.append(
+            f"{after.branch} changes nothing any more: everything in it is in {after.base_branch}. Close it."
+        )
+    return told

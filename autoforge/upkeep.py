@@ -1,0 +1,132 @@
+"""One pass over what is built: learn what happened, move what stands wrong, publish what is to be published."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from autoforge import adoption, publishing, reconcile, restack, tidy
+from autoforge.build import Build
+from autoforge.reconcile import Learnt
+from autoforge.restack import Red
+from db.feature import UNMERGED, Batch, BatchStatus
+from git_workflow.base import Target
+from git_workflow.errors import GitWorkflowError, JoinConflict
+from git_workflow.forge import PullRequest
+
+
+@dataclass
+class Pass:
+    """What a pass found. `waiting`: batches that stay as they are, and why; `conflicts`: what an agent could resolve."""
+
+    notes: list[str] = field(default_factory=list)
+    waiting: dict[str, str] = field(default_factory=dict)
+    conflicts: dict[str, JoinConflict] = field(default_factory=dict)
+
+
+async def run(build: Build, to_publish: Callable[[Batch], bool]) -> Pass:
+    """One at a time, parents before children. Raises GitWorkflowError when remote or forge cannot be reached."""
+    async with build.upkeep:
+        learnt = await learn(build)
+        found = Pass(list(learnt.notes))
+        target = await build.fetch_target()
+        for key in await asyncio.to_thread(_bottom_first, build):
+            try:
+                await _one(build, target, key, pulls=learnt.pulls, to_publish=to_publish, found=found)
+            except JoinConflict as conflict:
+                await asyncio.to_thread(_conflict, build, key, conflict, found)
+            except GitWorkflowError as error:
+                await asyncio.to_thread(_mark, build, key, str(error), None, found)
+        await asyncio.to_thread(tidy.run, build)
+    return found
+
+
+async def learn(build: Build) -> Learnt:
+    """What people did to pull requests and branches, into the table. Raises GitWorkflowError."""
+    learnt = Learnt({}, [])
+    if build.forge and build.project.remote:
+        target = await build.fetch_target(fresh=True)
+        git, remote = build.project.repo.git, build.project.remote
+        learnt = await asyncio.to_thread(reconcile.sync, build.store, build.forge, git, remote, target)
+    notes = await asyncio.to_thread(adoption.run, build)
+    return Learnt(learnt.pulls, learnt.notes + notes)
+
+
+def _bottom_first(build: Build) -> list[str]:
+    """Unmerged batches, after those that they stand on and those that they are to stand on."""
+    features = {f.id: f for f in build.store.features()}
+    batches = {b.key: b for b in build.store.batches() if b.status in UNMERGED}
+    graph = {
+        key: [p.key for p in batch.parents]
+        + [str(features[d].batch_key) for i in batch.feature_ids for d in features[i].dependencies]
+        for key, batch in batches.items()
+    }
+    ordered: dict[str, None] = {}
+    begun: set[str] = set()
+    todo = list(reversed(graph))
+    while todo:
+        key = todo[-1]
+        below = [k for k in graph[key] if k in graph and k not in ordered and k not in begun]
+        begun.add(key)
+        if below:
+            todo += below
+        else:
+            ordered.setdefault(todo.pop())
+    return list(ordered)
+
+
+async def _one(
+    build: Build,
+    target: Target,
+    key: str,
+    *,
+    pulls: Mapping[int, PullRequest],
+    to_publish: Callable[[Batch], bool],
+    found: Pass,
+) -> None:
+    features, batches = (
+        await asyncio.to_thread(build.store.features),
+        await asyncio.to_thread(build.store.batches),
+    )
+    batch = next(b for b in batches if b.key == key)
+    if batch.pushed_sha and not build.publish:
+        return
+    if why := restack.waits(build, batch, features, batches):
+        found.waiting[key] = why
+        found.notes.append(f"{_name(batch)} {why}")
+        return
+    step = await asyncio.to_thread(restack.step, build, target, batch, features, batches)
+    if step:
+        made = await restack.verified(build, step, features)
+        if isinstance(made, Red):
+            await asyncio.to_thread(_mark, build, key, made.reason, made.signature, found)
+            return
+        found.notes += await asyncio.to_thread(restack.store, build, made)
+    moved = await asyncio.to_thread(build.store.batch, key)
+    if moved.status is BatchStatus.OPENED and build.publish:
+        await publishing.keep_up(build, moved, pulls.get(moved.pr_number or 0))
+    elif to_publish(batch):
+        await publishing.run(build, moved)
+
+
+def _mark(build: Build, key: str, reason: str, signature: str | None, found: Pass) -> None:
+    """It stays as it is; a person is told once, and `status` says why."""
+    batch = build.store.batch(key)
+    found.waiting[key] = reason
+    if (batch.last_error, batch.check_signature) != (reason, signature):
+        build.store.save_batch(replace(batch, last_error=reason, check_signature=signature))
+        found.notes.append(f"{_name(batch)}: {reason}")
+
+
+def _conflict(build: Build, key: str, conflict: JoinConflict, found: Pass) -> None:
+    """For an agent, unless one has tried this very conflict."""
+    signature = restack.conflict_signature(conflict)
+    batch = build.store.batch(key)
+    if batch.check_signature == signature:
+        found.waiting[key] = batch.last_error or str(conflict)
+    else:
+        found.conflicts[key] = conflict
+        found.waiting[key] = f"a conflict has to be resolved: {conflict}"
+
+
+def _name(batch: Batch) -> str:
+    return f"#{batch.pr_number} ({batch.branch})" if batch.pr_number else batch.branch

@@ -1,0 +1,1 @@
+"""Stacks of pull requests from the first branch to the last merge."""
