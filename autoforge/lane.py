@@ -72,19 +72,19 @@ async def next_batches(
     """What to start in the free slots, with the features to work on: begun batches first."""
     if slots <= 0:
         return []
-    features = await asyncio.to_thread(build.store.features)
-    batches = await asyncio.to_thread(build.store.batches)
-    ready = plan.available(features, batches, publish=build.publish)
+    standing = await asyncio.to_thread(build.store.standing)
+    ready = plan.available(standing.features, standing.batches, publish=build.publish)
     wanted = [
         f
-        for f in features
+        for f in standing.features
         if build.selected is None or f.id in build.selected or f.status is FeatureStatus.PASSED
     ]
-    begun = [(b, ids) for b, ids in plan.unfinished(wanted, batches, ready) if b.key not in held][:slots]
+    unfinished = plan.unfinished(wanted, standing.unfinished, ready)
+    begun = [(batch, ids) for batch, ids in unfinished if batch.key not in held][:slots]
     settings = build.project.settings
     new = plan.new_batches(
         wanted,
-        batches,
+        standing.unfinished,
         ready_to_use=ready,
         size=settings.batch_size,
         slots=slots - len(begun),
@@ -147,8 +147,9 @@ def _begin(
         if batch.created_at is None:
             build.store.drop_planned(batch.key)
         return None
-    by_id = {f.id: f for f in build.store.features()}
-    features = tuple(by_id[i] for i in tried.feature_ids if by_id[i].status is FeatureStatus.RUNNING)
+    features = tuple(
+        f for f in map(build.store.feature, tried.feature_ids) if f.status is FeatureStatus.RUNNING
+    )
     return Start(build.store.batch(batch.key), features, tried, slot, cap_usd)
 
 
@@ -189,7 +190,7 @@ def _record_repair(build: Build, key: str, conflict: JoinConflict, outcome: Outc
     if ended.result is not Result.PASSED and ended.result not in FREE_RESULTS:
         batch = replace(
             batch,
-            last_error=restack.how_to_resolve(batch, conflict, ended.reason),
+            last_error=restack.how_to_resolve(build, batch, conflict, ended.reason),
             check_signature=restack.conflict_signature(conflict),
         )
         build.store.save_batch(batch)
@@ -198,7 +199,7 @@ def _record_repair(build: Build, key: str, conflict: JoinConflict, outcome: Outc
 
 def settle(build: Build, key: str, outcome: Outcome | None) -> Batch:
     """Decide a working batch's next status from its features. `outcome` None: its build was killed."""
-    batch, features = build.store.batch(key), build.store.features()
+    batch, features = build.store.batch(key), build.store.nodes()
     over = outcome is not None and outcome.ended.result not in FREE_RESULTS
     status = plan.next_status(batch, features, over=over)
     path = str(outcome.worktree) if outcome and outcome.worktree else batch.worktree_path
@@ -213,5 +214,5 @@ def settle(build: Build, key: str, outcome: Outcome | None) -> Batch:
 
 
 def retry_at(build: Build, batch: Batch) -> datetime:
-    tries = [f.attempts for f in build.store.features() if f.id in batch.feature_ids]
+    tries = [f.attempts for f in build.store.nodes() if f.id in batch.feature_ids]
     return build.now() + timedelta(seconds=build.back_off_s(max(tries, default=1)))

@@ -6,9 +6,11 @@ from pathlib import Path
 
 from autoforge import scheduler
 from db.feature import UNFINISHED, UNMERGED, Batch, BatchStatus, Feature, FeatureStatus
+from db.nodes import BatchNode, Node
 from git_workflow.base import Tip
 from git_workflow.naming import branch_name, new_key
 
+Row = Feature | Node
 PUBLISHED = frozenset({BatchStatus.PUSHED, BatchStatus.OPENED, BatchStatus.MERGED, BatchStatus.FOLDED})
 
 
@@ -20,7 +22,9 @@ class Parents:
     merged: tuple[str, ...]
 
 
-def available(features: Sequence[Feature], batches: Sequence[Batch], *, publish: bool) -> frozenset[int]:
+def available(
+    features: Sequence[Row], batches: Sequence[Batch | BatchNode], *, publish: bool
+) -> frozenset[int]:
     """Passed features that others can be built on now."""
     ready = PUBLISHED if publish else PUBLISHED | {BatchStatus.BUILT}
     keys = {batch.key for batch in batches if batch.status in ready}
@@ -31,7 +35,7 @@ def available(features: Sequence[Feature], batches: Sequence[Batch], *, publish:
     )
 
 
-def held(features: Sequence[Feature], batches: Sequence[Batch]) -> dict[int, str]:
+def held(features: Sequence[Row], batches: Sequence[Batch | BatchNode]) -> dict[int, str]:
     """Passed features that cannot be built on, and why, as it follows "which"."""
     words = {
         BatchStatus.CLOSED: "passed, but its pull request was closed unmerged",
@@ -51,7 +55,7 @@ def worktrees_in_use(batches: Sequence[Batch]) -> frozenset[Path]:
     return frozenset(Path(b.worktree_path) for b in batches if b.worktree_path and b.status in UNFINISHED)
 
 
-def selection(features: Sequence[Feature], wanted: Collection[int]) -> frozenset[int]:
+def selection(features: Sequence[Row], wanted: Collection[int]) -> frozenset[int]:
     """The wanted features and everything that they depend on."""
     by_id = {f.id: f for f in features}
     chosen: set[int] = set()
@@ -65,7 +69,7 @@ def selection(features: Sequence[Feature], wanted: Collection[int]) -> frozenset
 
 
 def unfinished(
-    features: Sequence[Feature], batches: Sequence[Batch], ready_to_use: Collection[int]
+    features: Sequence[Row], batches: Sequence[Batch], ready_to_use: Collection[int]
 ) -> list[tuple[Batch, tuple[int, ...]]]:
     """Batches that were begun and can go on, with the features that they can work on."""
     by_id = {f.id: f for f in features}
@@ -88,7 +92,7 @@ def unfinished(
 
 
 def new_batches(
-    features: Sequence[Feature],
+    features: Sequence[Row],
     batches: Sequence[Batch],
     *,
     ready_to_use: Collection[int],
@@ -99,16 +103,14 @@ def new_batches(
     """At most `slots` batches of features that belong to no unfinished batch, best first."""
     begun = {i for batch in batches if batch.status in UNFINISHED for i in batch.feature_ids}
     schedule = scheduler.schedule(features, available=ready_to_use)
-    by_id = {f.id: f for f in features}
-    groups = scheduler.plan_batches(features, schedule, size=size, slots=slots, busy=begun)
     result = []
-    for group in groups:
-        key = new_key()
-        result.append(Batch(key, branch_name(prefix, by_id[group[0]].name, key), group))
+    for group in scheduler.plan_batches(features, schedule, size=size, slots=slots, busy=begun):
+        first, key = features[schedule.graph.position[group[0]]], new_key()
+        result.append(Batch(key, branch_name(prefix, first.name, key), group))
     return result
 
 
-def parents(batch: Batch, features: Sequence[Feature], batches: Sequence[Batch]) -> Parents:
+def parents(batch: Batch, features: Sequence[Row], batches: Sequence[Batch]) -> Parents:
     """What a batch is built on: the batches of its dependencies, and those that its own features were tried in."""
     by_id, by_key = {f.id: f for f in features}, {b.key: b for b in batches}
     mine = [by_id[i] for i in batch.feature_ids]
@@ -135,7 +137,7 @@ def _alive(batch: Batch, by_key: Mapping[str, Batch]) -> list[Batch]:
     return [b for parent in below for b in _alive(parent, by_key)]
 
 
-def next_status(batch: Batch, features: Sequence[Feature], *, over: bool) -> BatchStatus:
+def next_status(batch: Batch, features: Sequence[Row], *, over: bool) -> BatchStatus:
     """Where a working batch stands after an attempt; `over`: what has passed is to be published now."""
     by_id = {f.id: f for f in features}
     held = [by_id[i] for i in batch.feature_ids if i in by_id and by_id[i].batch_key == batch.key]

@@ -98,7 +98,9 @@ def connect(project: Project) -> Forge | None:
 @contextlib.contextmanager
 def table(project: Project) -> Iterator[FeatureStore]:
     """The feature table, opened for one command. Raises StoreError."""
-    store = FeatureStore.open(project.database_url)
+    # libpq would read the variable, but it has been taken out of the environment
+    password = project.surroundings.credentials.get("PGPASSWORD")
+    store = FeatureStore.open(project.database_url, password=password)
     try:
         yield store
     finally:

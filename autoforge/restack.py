@@ -10,7 +10,7 @@ from db.feature import UNMERGED, Batch, Feature, FeatureStatus, Moved, Parent
 from git_workflow import base, restack
 from git_workflow.base import Base, Target, Tip
 from git_workflow.errors import JoinConflict
-from git_workflow.naming import is_join
+from git_workflow.naming import is_join, saved_ref
 from git_workflow.repository import is_ancestor
 
 
@@ -47,13 +47,12 @@ def step(
 ) -> Step | None:
     """What the batch has to become, None when it stands where it should. Raises JoinConflict."""
     git, prefix = build.project.repo.git, build.project.settings.branch_prefix
-    below = plan.parents(_without_the_rest(batch, features), features, batches)
-    tips = base.minimal(git, [*below.tips, *_still_below(batch, batches)])
+    tips, merged = _tips(build, batch, features, batches)
     assert batch.base_sha is not None
     assert batch.head_sha is not None
     if _stands(batch, tips) and (tips or is_ancestor(git, batch.base_sha, target.sha)):
         return None
-    chosen = base.choose(git, target=target, tips=tips, merged=below.merged, prefix=prefix)
+    chosen = base.choose(git, target=target, tips=tips, merged=merged, prefix=prefix)
     if not (chosen.parents or batch.parents) and is_ancestor(git, batch.base_sha, target.sha):
         return None
     after = _on(batch, chosen)
@@ -74,19 +73,23 @@ def step(
     )
 
 
-def _without_the_rest(batch: Batch, features: Sequence[Feature]) -> Batch:
-    """What did not pass in it is built elsewhere, perhaps on top of it."""
-    return replace(batch, feature_ids=tuple(f.id for f in _passed(batch, features)))
+def _tips(
+    build: Build, batch: Batch, features: Sequence[Feature], batches: Sequence[Batch]
+) -> tuple[tuple[Tip, ...], tuple[str, ...]]:
+    """The unmerged heads that it is to stand on, and the merge commits of what is merged.
 
-
-def _still_below(batch: Batch, batches: Sequence[Batch]) -> list[Tip]:
-    """What it was built on and is still unmerged, also when nothing demands it any more."""
+    What did not pass in it is built elsewhere, perhaps on top of it. What it was built on and is still unmerged stays
+    below it, also when nothing demands it any more.
+    """
+    passed = replace(batch, feature_ids=tuple(f.id for f in _passed(batch, features)))
+    wanted = plan.parents(passed, features, batches)
     below = {parent.key for parent in batch.parents}
-    return [
+    still = [
         Tip(b.key, b.branch, b.head_sha)
         for b in batches
         if b.key in below and b.status in UNMERGED and b.head_sha
     ]
+    return base.minimal(build.project.repo.git, [*wanted.tips, *still]), wanted.merged
 
 
 def _stands(batch: Batch, tips: Sequence[Tip]) -> bool:
@@ -112,6 +115,8 @@ async def verified(build: Build, made: Step, features: Sequence[Feature]) -> Ste
         return Red(before.last_error or "it is red", signature)
     tried = await trial.run(build, made.batch.head_sha, commands, slot=build.project.settings.concurrency)
     if tried.red:
+        git = build.project.repo.git
+        await asyncio.to_thread(git.run, "update-ref", saved_ref(made.batch.key, "red"), made.batch.head_sha)
         return Red(
             f"moved onto {made.batch.base_branch} ({str(made.batch.base_sha)[:10]}) it is red, so it was left as it "
             f"is. Mend it on its branch and push that, then `autoforge sync`.\n{verify.failure_text(tried.red)}",
@@ -125,13 +130,26 @@ def conflict_signature(conflict: JoinConflict) -> str:
     return "conflict " + " ".join(conflict.tips)
 
 
-def how_to_resolve(batch: Batch, conflict: JoinConflict, why: str) -> str:
-    """What a person has to do about a conflict, as commands."""
-    onto, branch = batch.base_branch, batch.branch
+def clash(conflict: JoinConflict) -> str:
+    files = ", ".join(conflict.paths[:5])
+    return f"its commits and what it is to stand on now change the same lines of {files}"
+
+
+def how_to_resolve(build: Build, batch: Batch, conflict: JoinConflict, why: str) -> str:
+    """What a person has to do about a conflict that no agent has resolved, as commands."""
+    features, batches = build.store.features(), build.store.batches()
+    tips = _tips(build, batch, features, batches)[0]
+    head = f"it cannot be moved: {clash(conflict)}. {why}"
+    if len(tips) > 1:
+        names = " and ".join(tip.branch for tip in tips)
+        return f"{head}\nIt is to stand on {names} together: merge one of their pull requests, then `autoforge sync`."
+    remote = f"{build.project.remote.name}/" if build.publish and build.project.remote else ""
+    onto = f"{remote}{tips[0].branch if tips else build.target_branch}"
+    fetch, push = (f"git fetch {remote[:-1]} && ", " && git push --force-with-lease") if remote else ("", "")
+    follow = "sync" if remote else "restack"
     return (
-        f"it cannot be moved: {conflict}. {why}\nResolve it on the branch: git switch {branch}; git rebase --onto "
-        f"<new base> {str(batch.base_sha)[:10]}; git push --force-with-lease; then `autoforge sync`. "
-        f"It stands on {onto} until then."
+        f"{head}\nResolve it on the branch: {fetch}git switch {batch.branch} && git rebase --onto {onto} "
+        f"{str(batch.base_sha)[:12]}{push}, then `autoforge {follow}`."
     )
 
 

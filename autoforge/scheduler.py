@@ -6,11 +6,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from autoforge import descendants
 from autoforge.cycles import arrows, find_cycles
 from db.feature import FeatureStatus
-
-EXACT_UP_TO = 20_000
-"""Up to so many open features descendants are counted exactly, in n·(n + edges)/64 word operations and n²/16 bytes."""
 
 PENDING, PASSED, SKIPPED = FeatureStatus.PENDING, FeatureStatus.PASSED, FeatureStatus.SKIPPED
 
@@ -219,10 +217,10 @@ def _graph(features: Sequence[Node]) -> Graph:
     waits = []
     find = position.get
     for n, feature in enumerate(features):
-        count = 0
+        count, is_open = 0, not settled[n]
         for d in feature.dependencies:
             below = find(d)
-            if below is not None and (settled[below] or not settled[n]):
+            if below is not None and (is_open or settled[below]):
                 followers[below].append(n)
                 count += 1
         waits.append(count)
@@ -251,38 +249,8 @@ def _levels(followers: Sequence[Sequence[int]], waits: list[int]) -> tuple[list[
 
 
 def _scores(features: Sequence[Node], graph: Graph, wanted: Sequence[int]) -> list[Score]:
-    unblocks = _count_descendants(graph, wanted)
+    unblocks = descendants.count(wanted, order=graph.order, followers=graph.followers)
     return [
         (-count, graph.depths[n], features[n].priority, features[n].id)
         for n, count in zip(wanted, unblocks, strict=True)
     ]
-
-
-def _count_descendants(graph: Graph, wanted: Sequence[int]) -> list[int]:
-    """How many distinct open features wait for each of the wanted; beyond EXACT_UP_TO in linear time.
-
-    Then a feature with several dependencies counts once for each path to it, at most as often as there are features.
-    """
-    upwards = [n for n in reversed(graph.order) if not graph.settled[n]]
-    if len(upwards) > EXACT_UP_TO:
-        paths = _count_paths(graph, upwards)
-        return [paths[n] for n in wanted]
-    followers = graph.followers
-    reach = [0] * len(followers)  # itself and its descendants as bits, the last of the order first
-    bit = 1
-    for n in upwards:
-        bits = bit
-        for follower in followers[n]:
-            bits |= reach[follower]
-        reach[n] = bits
-        bit <<= 1
-    return [max(0, reach[n].bit_count() - 1) for n in wanted]
-
-
-def _count_paths(graph: Graph, upwards: Sequence[int]) -> list[int]:
-    paths = [0] * len(graph.followers)
-    ordered = [False] * len(graph.followers)
-    for n in upwards:
-        ordered[n] = True
-        paths[n] = min(len(upwards), sum(1 + paths[f] for f in set(graph.followers[n]) if ordered[f]))
-    return paths

@@ -125,7 +125,9 @@ def _conflict(build: Build, key: str, conflict: JoinConflict, found: Pass) -> No
         found.waiting[key] = batch.last_error or str(conflict)
     else:
         found.conflicts[key] = conflict
-        found.waiting[key] = f"a conflict has to be resolved: {conflict}"
+        agents = "`autoforge restack` and `autoforge build` give that to an agent, once"
+        reason = f"it cannot be moved yet, a conflict: {restack.clash(conflict)}. {agents}"
+        _mark(build, key, reason, None, found)
 
 
 def _name(batch: Batch) -> str:

@@ -12,7 +12,7 @@ from autoforge.events import Event
 from autoforge.leading import Options, Seams
 from autoforge.project import Project, table
 from autoforge.report import Report
-from db.feature import Batch, Feature, NewFeature
+from db.feature import Attempt, Batch, Feature, NewFeature
 
 
 def no_pause(now: datetime, *, resets_at: datetime | None, tries: int) -> Pause:
@@ -47,3 +47,8 @@ def features(project: Project) -> list[Feature]:
 def batches(project: Project) -> list[Batch]:
     with table(project) as store:
         return store.batches()
+
+
+def attempts(project: Project) -> list[Attempt]:
+    with table(project) as store:
+        return store.attempts()

@@ -98,7 +98,7 @@ def totals(report: Report) -> str:
             (report.count(FeatureStatus.PENDING), "pending"),
             (report.count(FeatureStatus.RUNNING), "running"),
             (report.count(FeatureStatus.SKIPPED), "skipped"),
-            (len(report.unpublished), "batches not published"),
+            (len(report.unpublished), "batches not published or not up to date"),
         )
         if number
     ]

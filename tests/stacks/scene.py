@@ -1,5 +1,6 @@
 """What must hold for every stack of pull requests, and what people do to branches."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -68,11 +69,16 @@ def shown(origin: Path, base: str, head: str) -> list[str]:
 
 
 def check(
-    project: Project, forged: Repository, origin: Path, *, besides: dict[str, list[str]] | None = None
+    project: Project,
+    forged: Repository,
+    origin: Path,
+    *,
+    besides: dict[str, list[str]] | None = None,
+    rewritten: Collection[str] = (),
 ) -> None:
     """Table, git and forge agree, and each open pull request shows its own change and no other.
 
-    `besides`: by branch, the files that people added to it.
+    `besides`: by branch, the files that people added to it. `rewritten`: branches whose commits people replaced.
     """
     table = batches(project)
     open_ones = [pull for pull in forged.pulls.values() if pull.state == "open"]
@@ -88,5 +94,5 @@ def check(
         expected = sorted(own_files(project, batch) + (besides or {}).get(batch.branch, []))
         assert shown(origin, pull.base, batch.branch) == expected, batch.branch
         for feature in features(project):
-            if feature.batch_key == batch.key and feature.commit_sha:
+            if feature.batch_key == batch.key and feature.commit_sha and batch.branch not in rewritten:
                 run("git", "merge-base", "--is-ancestor", feature.commit_sha, there, cwd=origin)
