@@ -21,11 +21,15 @@ log = logging.getLogger("autoforge.publishing")
 async def run(build: Build, batch: Batch) -> None:
     """Publish as far as it was asked for and is possible. What fails is recorded with its reason and can be retried."""
     try:
+        if await asyncio.to_thread(close_reset, build, batch):
+            return
         batch = await asyncio.to_thread(_settle_empty, build, batch)
         if build.publish and batch.status is BatchStatus.BUILT:
             batch = await asyncio.to_thread(_push, build, batch)
             _tell(build, batch, f"pushed {batch.branch}")
         if build.publish and build.forge and batch.status is BatchStatus.PUSHED:
+            if await asyncio.to_thread(close_reset, build, batch):  # while it was pushed
+                return
             batch = await asyncio.to_thread(_open, build, build.forge, batch)
             _tell(build, batch, f"pull request #{batch.pr_number} {batch.pr_url}")
             await asyncio.to_thread(_update_neighbours, build, build.forge, batch)
@@ -33,6 +37,18 @@ async def run(build: Build, batch: Batch) -> None:
         _warn(build, batch, f"not published: {error}")
         failed = await asyncio.to_thread(build.store.batch, batch.key)
         await asyncio.to_thread(build.store.save_batch, replace(failed, last_error=str(error)))
+
+
+def close_reset(build: Build, batch: Batch) -> bool:
+    """Whether a person has reset all that passed in it: then it counts as closed, and its branch stays."""
+    passed = (node.batch_key for node in build.store.nodes() if node.status is FeatureStatus.PASSED)
+    if batch.status not in (BatchStatus.BUILT, BatchStatus.PUSHED) or batch.key in passed:
+        return False
+    build.store.save_batch(replace(batch, status=BatchStatus.CLOSED, last_error=None))
+    _tell(
+        build, batch, f"{batch.branch} is not published: all that passed in it was reset. The branch stays."
+    )
+    return True
 
 
 def _settle_empty(build: Build, batch: Batch) -> Batch:
@@ -73,16 +89,17 @@ def _put(build: Build, batch: Batch) -> Batch:
     return put
 
 
-async def keep_up(build: Build, batch: Batch, pull: PullRequest | None) -> None:
+async def keep_up(build: Build, batch: Batch, pull: PullRequest | None) -> Batch:
     """Bring a move of the branch to the remote and to its open pull request. Raises GitWorkflowError."""
     moved = batch.head_sha != batch.pushed_sha
     if moved:
-        await asyncio.to_thread(_put, build, batch)
+        batch = await asyncio.to_thread(_put, build, batch)
         _tell(build, batch, f"pushed {batch.branch}, moved onto {batch.base_branch}")
     if pull and build.forge and pull.state == "open":
         retargeted = await asyncio.to_thread(_retarget, build, build.forge, batch, pull)
         if moved or retargeted:
             await asyncio.to_thread(_update_neighbours, build, build.forge, batch)
+    return batch
 
 
 def _retarget(build: Build, forge: Forge, batch: Batch, pull: PullRequest) -> bool:

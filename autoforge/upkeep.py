@@ -8,7 +8,7 @@ from autoforge import adoption, publishing, reconcile, restack, tidy
 from autoforge.build import Build
 from autoforge.reconcile import Learnt
 from autoforge.restack import Red
-from db.feature import UNMERGED, Batch, BatchStatus
+from db.feature import UNMERGED, Batch
 from git_workflow.base import Target
 from git_workflow.errors import GitWorkflowError, JoinConflict
 from git_workflow.forge import PullRequest
@@ -102,9 +102,9 @@ async def _one(
             return
         found.notes += await asyncio.to_thread(restack.store, build, made)
     moved = await asyncio.to_thread(build.store.batch, key)
-    if moved.status is BatchStatus.OPENED and build.publish:
-        await publishing.keep_up(build, moved, pulls.get(moved.pr_number or 0))
-    elif to_publish(batch):
+    if moved.pushed_sha and build.publish:
+        moved = await publishing.keep_up(build, moved, pulls.get(moved.pr_number or 0))
+    if to_publish(batch):
         await publishing.run(build, moved)
 
 
