@@ -239,11 +239,18 @@ def _exists_already(error: GithubException) -> bool:
     return error.status == 422 and "pull request already exists" in refusal.said(error.message, error.data)
 
 
+def _word(value: object) -> str:
+    """PyGithub makes an empty object of anything that a proxy answers."""
+    if not isinstance(value, str):
+        raise ValueError("something is missing in it")
+    return value
+
+
 def _decision(reviews: Iterable[PullRequestReview]) -> Decision:
     """`reviews` oldest first, as the API lists them."""
     latest: dict[str, str] = {}
     for review in reviews:
-        if review.state in VERDICTS:
+        if _word(review.state) in VERDICTS:
             who = review.user.login if review.user else f"#{review.id}"  # the account is deleted
             counts = review.state != "APPROVED" or review.author_association in WRITERS
             latest[who] = review.state if counts else "DISMISSED"
@@ -255,14 +262,14 @@ def _decision(reviews: Iterable[PullRequestReview]) -> Decision:
 def _runs(commit: Commit) -> Iterable[tuple[str, str]]:
     """(name, how it ended) of each check run, the latest of its name."""
     runs: Iterable[CheckRun] = commit.get_check_runs()
-    return ((run.name, run.conclusion if run.status == "completed" else "running") for run in runs)
+    return ((_word(run.name), run.conclusion if run.status == "completed" else "running") for run in runs)
 
 
 def _statuses(commit: Commit) -> Iterable[tuple[str, str]]:
     """PyGithub's get_combined_status knows one page only."""
     url = f"{commit.url}/status"
     statuses = PaginatedList(CommitStatus, commit.requester, url, None, list_item="statuses")
-    return ((status.context, status.state) for status in statuses)
+    return ((_word(status.context), _word(status.state)) for status in statuses)
 
 
 def _counted(results: Collection[tuple[str, str]]) -> Checks:

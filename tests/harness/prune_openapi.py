@@ -21,7 +21,7 @@ BELOW_REPOSITORY = """
 /pulls/{pull_number}/requested_reviewers /pulls/{pull_number}/reviews /pulls/{pull_number}/reviews/{review_id}
 /pulls/{pull_number}/comments /issues/{issue_number} /issues/{issue_number}/comments /issues/comments/{comment_id}
 /issues/{issue_number}/labels /issues/{issue_number}/labels/{name} /labels /labels/{name}
-/issues/{issue_number}/assignees /commits/{ref} /commits/{ref}/check-runs /commits/{ref}/status /check-runs
+/issues /issues/{issue_number}/assignees /commits/{ref} /commits/{ref}/check-runs /commits/{ref}/status /check-runs
 /statuses/{sha} /branches /branches/{branch} /git/ref/{ref} /git/refs /git/refs/{ref} /compare/{basehead}
 /contents/{path} /merges /merge-upstream /forks
 """
@@ -90,7 +90,7 @@ def references(node: Any) -> Iterator[tuple[str, str]]:
 
 
 def spell_out_null(node: Any) -> None:
-    """openapi-core overlooks `nullable` beside oneOf and anyOf without a type: make null an alternative."""
+    """openapi-core overlooks `nullable` beside enum, and beside oneOf and anyOf without a type: make null an alternative."""
     if isinstance(node, list):
         for one in node:
             spell_out_null(one)
@@ -99,6 +99,8 @@ def spell_out_null(node: Any) -> None:
         for word in ("oneOf", "anyOf"):
             if node.get("nullable") is True and word in node and "type" not in node:
                 node[word] += [] if null in node[word] else [null]
+        if node.get("nullable") is True and None not in node.get("enum", [None]):
+            node["enum"] = [*node["enum"], None]
         for one in node.values():
             spell_out_null(one)
 
