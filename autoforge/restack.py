@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from autoforge import plan, trial, verify
 from autoforge.build import Build
-from db.feature import UNMERGED, Batch, Feature, FeatureStatus, Moved, Parent
+from db.feature import UNMERGED, Batch, BatchStatus, Feature, FeatureStatus, Moved, Parent
 from git_workflow import base, restack
 from git_workflow.base import Base, Target, Tip
 from git_workflow.errors import JoinConflict
@@ -90,6 +90,23 @@ def _tips(
         if b.key in below and b.status in UNMERGED and b.head_sha
     ]
     return base.minimal(build.project.repo.git, [*wanted.tips, *still]), wanted.merged
+
+
+def merged_with_others(build: Build, target: Target, batch: Batch, batches: Sequence[Batch]) -> str | None:
+    """Whether it is in the target already, because something that was built on it was merged there first."""
+    git = build.project.repo.git
+    above = [b for b in batches if b.status is BatchStatus.MERGED and batch.key in {p.key for p in b.parents}]
+    if not above or batch.head_sha is None:
+        return None
+    try:
+        adds = base.merge_tree(git, target.sha, batch.head_sha) != git.run(
+            "rev-parse", f"{target.sha}^{{tree}}"
+        )
+    except JoinConflict:
+        return None
+    if adds:
+        return None
+    return f"everything in {batch.branch} is in {target.branch} already, with {above[0].branch}: close its pull request"
 
 
 def _stands(batch: Batch, tips: Sequence[Tip]) -> bool:

@@ -94,6 +94,8 @@ async def _one(
         found.waiting[key] = why
         found.notes.append(f"{_name(batch)} {why}")
         return
+    if told := await asyncio.to_thread(restack.merged_with_others, build, target, batch, batches):
+        found.notes.append(told)
     step = await asyncio.to_thread(restack.step, build, target, batch, features, batches)
     if step:
         made = await restack.verified(build, step, features)

@@ -93,6 +93,26 @@ def test_what_was_merged_into_its_parents_branch_gets_to_the_target_with_it(
     assert by_feature(project)[3].base_branch == "main"
 
 
+def test_a_child_that_is_merged_before_its_parent_takes_it_along_and_the_reviewer_is_told(
+    stack: Stack, forged: Repository, reviewer: Reviewer, origin: Path
+) -> None:
+    project = stack(*chain("One", "Two", "Three"))
+    one, two = by_feature(project)[1], by_feature(project)[2]
+    reviewer.edit(two.pr_number, base="main")
+    reviewer.merge(two.pr_number, "squash")
+    left, notes = sync(project)
+    assert left == 0
+    assert any(f"everything in {one.branch} is in main already, with {two.branch}" in note for note in notes)
+    after = by_feature(project)
+    assert [after[n].status for n in (1, 2, 3)] == [
+        BatchStatus.OPENED,
+        BatchStatus.MERGED,
+        BatchStatus.OPENED,
+    ]
+    assert after[3].base_branch == "main"
+    check(project, forged, origin)
+
+
 def test_a_branch_that_is_pushed_to_at_the_same_moment_is_not_overwritten(
     stack: Stack, reviewer: Reviewer, person: Person, forged: Repository, origin: Path, clone: Path
 ) -> None:
