@@ -9,6 +9,7 @@ from autoforge.restack import pushed_base_ref
 from db.feature import Batch, BatchStatus
 from git_workflow import publish, restack
 from git_workflow.command import Git
+from git_workflow.naming import is_join
 
 DONE = (BatchStatus.MERGED, BatchStatus.FOLDED)
 JOINS = "refs/autoforge/joins/"
@@ -35,7 +36,11 @@ def run(build: Build) -> None:
             git.run("update-ref", "-d", pushed_base_ref(batch.key))
     if not build.publish or build.project.remote is None:
         return
-    used = {b.base_branch for b in batches if b.status not in DONE}
+    used = {
+        b.base_branch
+        for b in batches
+        if b.status not in DONE and (b.status is not BatchStatus.CLOSED or is_join(b.base_branch or ""))
+    }
     spare = [each for each in _spare(build, git, batches) if each.branch not in used]
     if spare and build.forge:
         targeted = {pull.base_branch for pull in build.forge.open_pulls()}

@@ -73,6 +73,60 @@ def test_what_was_merged_into_the_branch_of_a_parent_that_was_merged_before_is_n
     assert by_feature(project)[2].base_branch == "main"
 
 
+@pytest.mark.parametrize("by_itself", [False, True])
+@pytest.mark.parametrize("retargets", [False, True])
+def test_a_child_whose_base_was_deleted_comes_back(
+    stack: Stack, forged: Repository, reviewer: Reviewer, origin: Path, retargets: bool, by_itself: bool
+) -> None:
+    """The repository retargets the children of a deleted branch, or closes them; it or a person has deleted it."""
+    forged.retarget_on_base_delete, forged.delete_branch_on_merge = retargets, by_itself
+    project = stack(*chain("One", "Two", "Three"))
+    before = by_feature(project)
+    reviewer.merge(before[1].pr_number, "squash")
+    if not by_itself:
+        reviewer.delete_branch(before[1].branch)
+    assert forged.pulls[before[2].pr_number or 0].state == ("open" if retargets else "closed")
+    left, notes = sync(project)
+    assert left == 0
+    assert any("it is open again" in note for note in notes) == (not retargets)
+    check(project, forged, origin)
+    after = by_feature(project)
+    assert [after[n].pr_number for n in (2, 3)] == [before[n].pr_number for n in (2, 3)]
+    assert forged.pulls[after[2].pr_number or 0].base == "main"
+    there = run("git", "branch", "--format=%(refname:short)", cwd=origin).split()
+    assert sorted(there) == sorted(["main", after[2].branch, after[3].branch])
+    assert sync(project) == (0, [])
+
+
+def test_a_join_that_was_deleted_is_put_back(
+    stack: Stack, forged: Repository, reviewer: Reviewer, origin: Path
+) -> None:
+    from tests.stacks.test_upkeep import DIAMOND
+
+    project = stack(*DIAMOND)
+    bottom = by_feature(project)[4]
+    reviewer.delete_branch(bottom.base_branch or "")
+    assert forged.pulls[bottom.pr_number or 0].state == "closed"
+    assert sync(project)[0] == 0
+    check(project, forged, origin)
+    assert by_feature(project)[4].pr_number == bottom.pr_number
+
+
+def test_a_child_that_cannot_be_reopened_stays_closed_and_says_why(
+    stack: Stack, forged: Repository, reviewer: Reviewer, person: Person, origin: Path
+) -> None:
+    project = stack(*chain("One", "Two"))
+    one, two = by_feature(project)[1], by_feature(project)[2]
+    reviewer.merge(one.pr_number, "squash")
+    reviewer.delete_branch(one.branch)
+    theirs = person.adds(two.branch, {"src/by-hand.txt": "x\n"})
+    notes = sync(project)[1]
+    assert any(f"#{two.pr_number}" in note and "not opened again" in note for note in notes)
+    assert by_feature(project)[2].status is BatchStatus.CLOSED
+    assert run("git", "rev-parse", two.branch, cwd=origin) == theirs
+    assert one.branch not in run("git", "branch", cwd=origin)
+
+
 def test_what_was_merged_into_its_parents_branch_gets_to_the_target_with_it(
     stack: Stack, forged: Repository, reviewer: Reviewer, origin: Path
 ) -> None:
