@@ -130,6 +130,8 @@ async def _merge(build: Build, batch: Batch) -> str | None:
     git, target, head = build.project.repo.git, build.target_branch, batch.head_sha
     assert head is not None
     features = _passed(build, batch)
+    if not features:
+        return "all that passed in it was reset."
     for _ in range(TRIES):
         old = await asyncio.to_thread(landing.tip, git, target)
         if (there := head_sha(git, f"refs/heads/{batch.branch}")) != head:

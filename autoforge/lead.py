@@ -37,11 +37,14 @@ async def sync(project_: Project, store: FeatureStore, show: Callable[[Event], N
     _need_forge(project_)
     async with leading(project_, store, Options(auto_pr=True), show, Seams()) as build:
         await _recover(build)
-        found = await upkeep.run(build, lane.was_tried)
-        for note in found.notes:
-            show(Event(EventKind.WARNING, "", note))
-        while not build.events.empty():
-            show(build.events.get_nowait())
+        recorder = asyncio.create_task(lane.record_events(build))
+        try:
+            found = await upkeep.run(build, lane.was_tried)
+            for note in found.notes:
+                build.events.put_nowait(Event(EventKind.WARNING, "", note))
+        finally:
+            build.events.put_nowait(lane.LAST)
+            await recorder
         return _followed(build, None)
 
 

@@ -47,6 +47,7 @@ class Seams:
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     back_off_s: Callable[[int], float] = back_off_s
     pause_until: PauseUntil = pause_until
+    lease_s: float = lock.LEASE_S
 
 
 def new_build_id() -> str:
@@ -65,11 +66,12 @@ async def leading(
 ) -> AsyncIterator[Build]:
     """The one place that may change batches. Raises BuildActive and LeaseHeld while another one leads."""
     build_id = new_build_id()
-    with lock.lead(project_.repo.state_dir, build_id), lock.lease(store, build_id) as (store, lease):
+    leased = lock.lease(store, build_id, ttl_s=seams.lease_s)
+    with lock.lead(project_.repo.state_dir, build_id), leased as (store, lease):
         build = make(project_, store, options, show, seams, build_id=build_id, cli_path=cli_path)
         with log.log_to(build.run_dir / "log"), _signals(build.stop, show):
             try:
-                async with _watched(build, lease):
+                async with _watched(build, lease, seams.lease_s):
                     yield build
             finally:
                 _clean_up(build)
@@ -131,9 +133,9 @@ def marked(project_: Project, build_id: str) -> Project:
 
 
 @contextlib.asynccontextmanager
-async def _watched(build: Build, lease: Lease) -> AsyncIterator[None]:
+async def _watched(build: Build, lease: Lease, lease_s: float) -> AsyncIterator[None]:
     """Beside the work: keep the lease, and cut short what does not hear a stop."""
-    beside = [asyncio.create_task(_cut_short(build)), asyncio.create_task(_keep_lease(build, lease))]
+    beside = [asyncio.create_task(_cut_short(build)), asyncio.create_task(_keep_lease(build, lease, lease_s))]
     try:
         yield
     finally:
@@ -141,9 +143,9 @@ async def _watched(build: Build, lease: Lease) -> AsyncIterator[None]:
             task.cancel()
 
 
-async def _keep_lease(build: Build, lease: Lease) -> None:
+async def _keep_lease(build: Build, lease: Lease, lease_s: float) -> None:
     """When it is lost (we stood still for too long), another build may lead: stop at once."""
-    if lost := await lock.keep(build.store, lease):
+    if lost := await lock.keep(build.store, lease, ttl_s=lease_s):
         build.show(Event(EventKind.WARNING, "", lost))
         build.stop.draining.set()
         build.stop.now.set()

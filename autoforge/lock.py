@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,10 +12,13 @@ from filelock import FileLock, Timeout
 
 from autoforge.errors import BuildActive
 from autoforge.process import host_id, start_time
+from db.errors import StoreError
 from db.lease import Lease, LeaseLost, Owner
 from db.store import FeatureStore
 
 LEASE_S = 60.0
+
+log = logging.getLogger("autoforge.lock")
 
 
 @contextlib.contextmanager
@@ -54,11 +58,13 @@ def holder(state_dir: Path) -> str | None:
 
 
 @contextlib.contextmanager
-def lease(store: FeatureStore, build_id: str) -> Iterator[tuple[FeatureStore, Lease]]:
+def lease(
+    store: FeatureStore, build_id: str, *, ttl_s: float = LEASE_S
+) -> Iterator[tuple[FeatureStore, Lease]]:
     """Lead on every machine that shares the table: the lock holds on this one only. Raises LeaseHeld."""
     pid = os.getpid()
     owner = Owner(build_id, host_id(), pid, start_time(pid) or 0.0)
-    held = store.take_lease(owner, ttl_s=LEASE_S, is_alive=_is_alive)
+    held = store.take_lease(owner, ttl_s=ttl_s, is_alive=_is_alive)
     try:
         yield store.under(held), held
     finally:
@@ -69,11 +75,13 @@ def _is_alive(owner: Owner) -> bool:
     return start_time(owner.pid) == owner.process_started
 
 
-async def keep(store: FeatureStore, held: Lease) -> str:
-    """Renew the lease in time until cancelled; answers why it was lost."""
+async def keep(store: FeatureStore, held: Lease, *, ttl_s: float = LEASE_S) -> str:
+    """Renew the lease in time until cancelled; answers why it was lost. A table that cannot be used now is tried again."""
     while True:
-        await asyncio.sleep(LEASE_S / 3)
+        await asyncio.sleep(ttl_s / 3)
         try:
-            await asyncio.to_thread(store.renew_lease, held, ttl_s=LEASE_S)
+            await asyncio.to_thread(store.renew_lease, held, ttl_s=ttl_s)
         except LeaseLost as error:
             return str(error)
+        except StoreError as error:
+            log.warning("the lease was not renewed: %s", error)

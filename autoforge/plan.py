@@ -27,12 +27,9 @@ def available(
 ) -> frozenset[int]:
     """Passed features that others can be built on now."""
     ready = PUBLISHED if publish else PUBLISHED | {BatchStatus.BUILT}
-    keys = {batch.key for batch in batches if batch.status in ready}
-    return frozenset(
-        f.id
-        for f in features
-        if f.status is FeatureStatus.PASSED and (f.batch_key is None or f.batch_key in keys)
-    )
+    keys = {None, *(batch.key for batch in batches if batch.status in ready)}
+    passed = FeatureStatus.PASSED
+    return frozenset(f.id for f in features if f.status is passed and f.batch_key in keys)
 
 
 def held(features: Sequence[Row], batches: Sequence[Batch | BatchNode]) -> dict[int, str]:
@@ -72,11 +69,11 @@ def unfinished(
     features: Sequence[Row], batches: Sequence[Batch], ready_to_use: Collection[int]
 ) -> list[tuple[Batch, tuple[int, ...]]]:
     """Batches that were begun and can go on, with the features that they can work on."""
-    by_id = {f.id: f for f in features}
+    begun = [batch for batch in batches if batch.status in UNFINISHED]
+    theirs = {i for batch in begun for i in batch.feature_ids}
+    by_id = {f.id: f for f in features if f.id in theirs}
     result = []
-    for batch in batches:
-        if batch.status not in UNFINISHED:
-            continue
+    for batch in begun:
         usable, todo = set(ready_to_use), []
         for i in batch.feature_ids:  # in their order: one may depend on those before it
             feature = by_id.get(i)
@@ -117,7 +114,9 @@ def parents(batch: Batch, features: Sequence[Row], batches: Sequence[Batch]) -> 
     keys = {by_id[d].batch_key for f in mine for d in f.dependencies if d not in batch.feature_ids}
     keys |= earlier(batch, batches)
     below = [b for key in sorted(k for k in keys if k in by_key) for b in _alive(by_key[key], by_key)]
-    tips = [Tip(b.key, b.branch, b.head_sha) for b in below if b.status in UNMERGED and b.head_sha]
+    passed = {f.batch_key for f in features if f.status is FeatureStatus.PASSED}  # else a person has reset it
+    alive = [b for b in below if b.status in UNMERGED and b.key in passed]
+    tips = [Tip(b.key, b.branch, b.head_sha) for b in alive if b.head_sha]
     merged = [b.merge_sha for b in below if b.status is BatchStatus.MERGED and b.merge_sha]
     return Parents(tuple(dict.fromkeys(tips)), tuple(dict.fromkeys(merged)))
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from autoforge import landing_order, lane, plan, process, trial, upkeep, verify
+from autoforge import landing_order, lane, plan, process, publishing, trial, upkeep, verify
 from autoforge.build import Build
 from autoforge.errors import BaselineRed, UsageError
 from autoforge.events import Event, EventKind
@@ -80,6 +80,7 @@ def recover(build: Build) -> list[str]:
     for batch in build.store.batches():
         if batch.status in UNFINISHED:
             lane.settle(build, batch.key, None)
+        publishing.close_reset(build, batch)
     return told
 
 

@@ -28,11 +28,10 @@ async def run(build: Build, batch: Batch) -> None:
             batch = await asyncio.to_thread(_push, build, batch)
             _tell(build, batch, f"pushed {batch.branch}")
         if build.publish and build.forge and batch.status is BatchStatus.PUSHED:
-            if await asyncio.to_thread(close_reset, build, batch):  # while it was pushed
-                return
             batch = await asyncio.to_thread(_open, build, build.forge, batch)
-            _tell(build, batch, f"pull request #{batch.pr_number} {batch.pr_url}")
-            await asyncio.to_thread(_update_neighbours, build, build.forge, batch)
+            if batch.status is BatchStatus.OPENED:
+                _tell(build, batch, f"pull request #{batch.pr_number} {batch.pr_url}")
+                await asyncio.to_thread(_update_neighbours, build, build.forge, batch)
     except GitWorkflowError as error:
         _warn(build, batch, f"not published: {error}")
         failed = await asyncio.to_thread(build.store.batch, batch.key)
@@ -41,14 +40,21 @@ async def run(build: Build, batch: Batch) -> None:
 
 def close_reset(build: Build, batch: Batch) -> bool:
     """Whether a person has reset all that passed in it: then it counts as closed, and its branch stays."""
-    passed = (node.batch_key for node in build.store.nodes() if node.status is FeatureStatus.PASSED)
-    if batch.status not in (BatchStatus.BUILT, BatchStatus.PUSHED) or batch.key in passed:
+    if batch.status not in (BatchStatus.BUILT, BatchStatus.PUSHED):
         return False
-    build.store.save_batch(replace(batch, status=BatchStatus.CLOSED, last_error=None))
+    if any(n.batch_key == batch.key and n.status is FeatureStatus.PASSED for n in build.store.nodes()):
+        return False
+    _close(build, batch)
+    return True
+
+
+def _close(build: Build, batch: Batch) -> Batch:
+    closed = replace(batch, status=BatchStatus.CLOSED, last_error=None)
+    build.store.save_batch(closed)
     _tell(
         build, batch, f"{batch.branch} is not published: all that passed in it was reset. The branch stays."
     )
-    return True
+    return closed
 
 
 def _settle_empty(build: Build, batch: Batch) -> Batch:
@@ -94,7 +100,7 @@ async def keep_up(build: Build, batch: Batch, pull: PullRequest | None) -> Batch
     moved = batch.head_sha != batch.pushed_sha
     if moved:
         batch = await asyncio.to_thread(_put, build, batch)
-        _tell(build, batch, f"pushed {batch.branch}, moved onto {batch.base_branch}")
+        _tell(build, batch, f"pushed {batch.branch}")
     if pull and build.forge and pull.state == "open":
         retargeted = await asyncio.to_thread(_retarget, build, build.forge, batch, pull)
         if moved or retargeted:
@@ -120,6 +126,8 @@ def _open(build: Build, forge: Forge, batch: Batch) -> Batch:
     features, batches, attempts = build.store.features(), build.store.batches(), build.store.attempts()
     mine = [f for f in features if f.id in batch.feature_ids]
     passed = [f for f in mine if f.status is FeatureStatus.PASSED and f.batch_key == batch.key]
+    if not passed:  # a person has reset it while it was pushed
+        return _close(build, batch)
     waiting = [f for f in mine if f not in passed]
     facts = _facts(build, batch, features, batches, attempts)
     assert batch.base_branch is not None

@@ -58,7 +58,7 @@ def make(
         cost_usd=cost_usd,
         blocked={i: reason for i, reason in blocked.items() if i in ids},
         open={f.id: _why_open(f, batches) for f in chosen if f.id not in blocked and _is_open(f)},
-        unpublished=_unpublished(batches, ids, publish=publish, forge=forge),
+        unpublished=_unpublished(batches, chosen, publish=publish, forge=forge),
         ending=ending,
         why=why,
     )
@@ -80,13 +80,16 @@ def _why_open(feature: Feature, batches: Sequence[Batch]) -> str:
     return feature.last_error or (batch.last_error if batch else None) or "has not been tried yet"
 
 
-def _unpublished(batches: Sequence[Batch], ids: set[int], *, publish: bool, forge: bool) -> dict[str, str]:
+def _unpublished(
+    batches: Sequence[Batch], features: Sequence[Feature], *, publish: bool, forge: bool
+) -> dict[str, str]:
     """Batches that should be further than they are, and those whose publishing was tried and failed."""
+    passed = {f.batch_key for f in features if f.status is FeatureStatus.PASSED}
     missing = {BatchStatus.BUILT: publish, BatchStatus.PUSHED: forge, BatchStatus.OPENED: False}
     return {
         b.key: _why_unpublished(b)
         for b in batches
-        if b.status in missing and (missing[b.status] or b.last_error) and ids & set(b.feature_ids)
+        if b.key in passed and b.status in missing and (missing[b.status] or b.last_error)
     }
 
 

@@ -197,7 +197,7 @@ def store(build: Build, made: Step) -> list[str]:
     build.store.move_batches([Moved(after, made.commits)])
     assert before.head_sha is not None
     assert after.head_sha is not None
-    told = [f"{after.branch} was moved onto {after.base_branch}"]
+    told = []
     if place := restack.follow(git, after.branch, old=before.head_sha, new=after.head_sha):
         told.append(
             f"{after.branch} is checked out in {place} and was not moved there: run there "

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from autoforge import adoption, publishing, reconcile, restack, tidy
 from autoforge.build import Build
+from autoforge.events import Event, EventKind
 from autoforge.reconcile import Learnt
 from autoforge.restack import Red
 from db.feature import UNMERGED, Batch
@@ -103,6 +104,7 @@ async def _one(
             await asyncio.to_thread(_mark, build, key, made.reason, made.signature, found)
             return
         found.notes += await asyncio.to_thread(restack.store, build, made)
+        build.events.put_nowait(Event(EventKind.STAGE, key, f"moved onto {made.batch.base_branch}"))
     moved = await asyncio.to_thread(build.store.batch, key)
     if moved.pushed_sha and build.publish:
         moved = await publishing.keep_up(build, moved, pulls.get(moved.pr_number or 0))

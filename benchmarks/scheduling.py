@@ -1,129 +1,173 @@
-"""How long one look for the next batches takes, beside the same done naively.
+"""What one look for the next batches costs, beside the same done naively.
 
 Run from the repository: .venv/bin/python -m benchmarks.scheduling
 
-Each feature depends on 3 earlier ones (random, fixed seed); the first 5 in 100 have passed and are available. One pass
-is what a build does at each step, the table already read: rank all ready features and plan batches for 5 slots.
-Times are CPU milliseconds of this process, the best of 5 passes. The naive pass walks from each ready feature to all
-that wait for it and back to its roots; of 100,000 only 20 ready features are walked and the time is scaled to all of
-them (marked ~). Up to there both must rank alike. Above EXACT_UP_TO open features ours counts paths, the naive pass
-still counts features.
+Each feature depends on 3 earlier ones (random, fixed seed); of 100 the first 5 have passed, in pairs, in open pull
+requests. One look is what a build does whenever a slot is free: read the table (SQLite, in a temporary folder), rank
+all that is ready and plan batches for 5 slots. Naively, whole features and batches are read, and the rank is found by
+a walk from each ready feature to all that wait for it and back to its roots. Both must rank alike. Times are CPU
+milliseconds of this process, the best of 5 looks (naively of 2). Of 100,000 features the naive look is made once, only
+20 ready ones are walked, and the time is scaled to all of them (marked ~).
 """
 
 import random
+import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
-from autoforge.scheduler import EXACT_UP_TO, plan_batches, schedule
-from db.feature import FeatureStatus
+from autoforge.plan import available, new_batches, unfinished
+from autoforge.scheduler import schedule
+from db.engine import sqlite_url
+from db.feature import Batch, BatchStatus, Feature, FeatureStatus
+from db.nodes import Standing
+from db.store import FeatureStore
 
 SIZES = (1_000, 10_000, 100_000)
-SLOTS, SIZE, PASSES, SAMPLE, WALK_ALL_UP_TO = 5, 3, 5, 20, 10_000
+SLOTS, SIZE, LOOKS, NAIVE_LOOKS, SAMPLE, WALK_ALL_UP_TO = 5, 3, 5, 2, 20, 10_000
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+DESCRIPTION = "What a person wrote about the feature, and what an agent is to know of it. " * 5
+NOTHING = dict.fromkeys(
+    ("commit_sha", "pr_number", "pr_url", "pr_status", "last_error", "question", "answer", "issue_number")
+)
 
 
-@dataclass(frozen=True)
-class Row:
-    """What scheduling asks of a feature."""
-
-    id: int
-    priority: int
-    category: str
-    status: FeatureStatus
-    dependencies: tuple[int, ...]
-
-
-def features(count: int) -> list[Row]:
+def table(count: int) -> tuple[list[Feature], list[Batch]]:
     dice = random.Random(count)
     done = count // 20
-    return [
-        Row(
+    features = [
+        Feature(
             id=i,
             priority=dice.randrange(1000),
             category=dice.choice(("api", "ui", "data")),
+            name=f"Feature {i}",
+            description=DESCRIPTION,
+            steps=("It is there.", "It works."),
+            verify=(),
+            evidence=(),
             status=FeatureStatus.PASSED if i <= done else FeatureStatus.PENDING,
+            refinement="",
+            branch_name=None,
+            batch_key=f"batch-{(i + 1) // 2}" if i <= done else None,
+            attempts=0,
+            last_tested_at=None,
+            created_at=NOW,
+            updated_at=NOW,
             dependencies=tuple(sorted({dice.randrange(1, i) for _ in range(3)})) if i > 3 else (),
+            **NOTHING,
         )
         for i in range(1, count + 1)
     ]
-
-
-def ours(rows: list[Row], available: frozenset[int]) -> tuple[int, ...]:
-    plan = schedule(rows, available=available)
-    plan_batches(rows, plan, size=SIZE, slots=SLOTS)
-    return plan.ready
-
-
-def prepared(
-    rows: list[Row], available: frozenset[int]
-) -> tuple[list[Row], dict[int, Row], dict[int, list[int]]]:
-    """The ready features, all features by id, and who waits for whom."""
-    by_id = {row.id: row for row in rows}
-    dependents: dict[int, list[int]] = {row.id: [] for row in rows}
-    for row in rows:
-        for d in row.dependencies:
-            dependents[d].append(row.id)
-    ready = [
-        row for row in rows if row.status is FeatureStatus.PENDING and available >= set(row.dependencies)
+    members = [(i, i + 1) if i < done else (i,) for i in range(1, done + 1, 2)]
+    batches = [
+        Batch(f"batch-{n}", f"autoforge/batch-{n}", ids, BatchStatus.OPENED)
+        for n, ids in enumerate(members, 1)
     ]
-    return ready, by_id, dependents
+    return features, batches
 
 
-def walk(row: Row, by_id: dict[int, Row], dependents: dict[int, list[int]]) -> tuple[int, int, int, int]:
-    seen: set[int] = set()
-    todo = list(dependents[row.id])
-    while todo:
-        i = todo.pop()
-        if i not in seen:
-            seen.add(i)
-            todo += dependents[i]
-    depth, level = -1, {row.id}
-    while level:
-        depth += 1
-        level = {d for i in level for d in by_id[i].dependencies}
-    return (-len(seen), depth, row.priority, row.id)
+# What a build does
 
 
-def naive(rows: list[Row], available: frozenset[int]) -> tuple[int, ...]:
-    ready, by_id, dependents = prepared(rows, available)
-    return tuple(score[-1] for score in sorted(walk(row, by_id, dependents) for row in ready))
+def look(standing: Standing) -> list[Batch]:
+    """As in autoforge.lane.next_batches."""
+    ready = available(standing.features, standing.batches, publish=True)
+    begun = unfinished(standing.features, standing.unfinished, ready)
+    return new_batches(
+        standing.features,
+        standing.unfinished,
+        ready_to_use=ready,
+        size=SIZE,
+        slots=SLOTS - len(begun),
+        prefix="autoforge/",
+    )
 
 
-def cpu_ms(work: Callable[[], Any], passes: int = PASSES) -> float:
+# The same naively
+
+
+class Walks:
+    """The ready features, and who waits for whom."""
+
+    def __init__(self, features: list[Feature], batches: list[Batch]) -> None:
+        usable = available(features, batches, publish=True)
+        self.by_id = {f.id: f for f in features}
+        self.dependents: dict[int, list[int]] = {f.id: [] for f in features}
+        for f in features:
+            for d in f.dependencies:
+                self.dependents[d].append(f.id)
+        self.ready = [
+            f for f in features if f.status is FeatureStatus.PENDING and usable >= set(f.dependencies)
+        ]
+
+    def score(self, feature: Feature) -> tuple[int, int, int, int]:
+        seen: set[int] = set()
+        todo = list(self.dependents[feature.id])
+        while todo:
+            i = todo.pop()
+            if i not in seen:
+                seen.add(i)
+                todo += self.dependents[i]
+        depth, level = -1, {feature.id}
+        while level:
+            depth += 1
+            level = {d for i in level for d in self.by_id[i].dependencies}
+        return (-len(seen), depth, feature.priority, feature.id)
+
+
+def rank(features: list[Feature], batches: list[Batch]) -> tuple[int, ...]:
+    walks = Walks(features, batches)
+    return tuple(score[-1] for score in sorted(map(walks.score, walks.ready)))
+
+
+def rank_ms(features: list[Feature], batches: list[Batch]) -> float:
+    if len(features) <= WALK_ALL_UP_TO:
+        return cpu_ms(lambda: rank(features, batches), NAIVE_LOOKS)
+    walks = Walks(features, batches)
+    sample = random.Random(0).sample(walks.ready, min(SAMPLE, len(walks.ready)))
+    walking = cpu_ms(lambda: [walks.score(feature) for feature in sample], 1)
+    return cpu_ms(lambda: Walks(features, batches), 1) + walking * len(walks.ready) / len(sample)
+
+
+def cpu_ms(work: Callable[[], Any], looks: int = LOOKS) -> float:
     times = []
-    for _ in range(passes):
+    for _ in range(looks):
         start = time.process_time()
         work()
         times.append(time.process_time() - start)
     return min(times) * 1000
 
 
-def naive_ms(rows: list[Row], available: frozenset[int]) -> float:
-    if len(rows) <= WALK_ALL_UP_TO:
-        return cpu_ms(lambda: naive(rows, available))
-    ready, by_id, dependents = prepared(rows, available)
-    sample = random.Random(0).sample(ready, min(SAMPLE, len(ready)))
-    walks = cpu_ms(lambda: [walk(row, by_id, dependents) for row in sample], passes=1)
-    return cpu_ms(lambda: prepared(rows, available)) + walks * len(ready) / len(sample)
+def measure(store: FeatureStore, count: int) -> None:
+    together = cpu_ms(
+        lambda: look(store.standing())
+    )  # first: what else is in memory is not walked for garbage
+    standing = store.standing()
+    ours = [cpu_ms(store.standing), cpu_ms(lambda: look(standing)), together]
+    usable = available(standing.features, standing.batches, publish=True)
+    ready = schedule(standing.features, available=usable).ready
+    features, batches = store.snapshot()
+    if count <= WALK_ALL_UP_TO and ready != rank(features, batches):
+        raise SystemExit("The two rank the ready features differently.")
+    read = cpu_ms(store.snapshot, NAIVE_LOOKS if count <= WALK_ALL_UP_TO else 1)
+    ranked = rank_ms(features, batches)
+    mark = "" if count <= WALK_ALL_UP_TO else "~"
+    for name, mine, theirs in zip(("read", "pass", "both"), ours, (read, ranked, read + ranked), strict=True):
+        about = ("" if name == "read" else mark) + format(theirs, ",.0f")
+        print(f"{count:>9,} {len(ready):>6,}  {name} {mine:>9.1f} {about:>10} {theirs / mine:>6,.0f}x")
 
 
 def main() -> None:
-    print(f"{'features':>9} {'ready':>6} {'ours, ms':>9} {'naive, ms':>10} {'ratio':>7}")
+    print(f"{'features':>9} {'ready':>6}  {'':4} {'ours, ms':>9} {'naive, ms':>10} {'ratio':>7}")
     for count in SIZES:
-        rows = features(count)
-        available = frozenset(row.id for row in rows if row.status is FeatureStatus.PASSED)
-        ready = ours(rows, available)
-        if count <= WALK_ALL_UP_TO and ready != naive(rows, available):
-            raise SystemExit("The two passes rank the ready features differently.")
-        mine, theirs = cpu_ms(lambda: ours(rows, available)), naive_ms(rows, available)  # noqa: B023
-        mark = " " if count <= WALK_ALL_UP_TO else "~"
-        print(
-            f"{count:>9,} {len(ready):>6,} {mine:>9.1f} {mark + format(theirs, ',.0f'):>10} {theirs / mine:>6,.0f}x"
-        )
-    print(
-        f"CPU time, best of {PASSES}; ~ scaled from {SAMPLE} ready features; paths above {EXACT_UP_TO:,} open features."
-    )
+        with tempfile.TemporaryDirectory() as folder:
+            store = FeatureStore.open(sqlite_url(Path(folder) / "features.db"))
+            store.restore(*table(count))
+            measure(store, count)
+            store.close()
+    print(f"CPU time, best of {LOOKS}; ~ scaled from {SAMPLE} ready features.")
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from .errors import InvalidFeatures, StoreError
 from .feature import Batch, Feature, FeatureStatus, NewFeature
 from .models import AttemptRow, BatchRow, DependencyRow, FeatureRow, MemberRow
 from .new_features import check, text_fault
-from .nodes import Node
+from .nodes import Node, Standing
 from .rows import from_new, one, to_batch, to_feature, write_batch
 
 
@@ -29,9 +29,14 @@ class FeatureTable:
             return _features(session)
 
     def nodes(self) -> list[Node]:
-        """What scheduling needs of the features, by priority, then id."""
+        """What scheduling needs of the features, by id."""
         with self._database.read() as session:
             return nodes.read(session)
+
+    def standing(self) -> Standing:
+        """What scheduling needs of features and batches, of one moment."""
+        with self._database.read() as session:
+            return nodes.standing(session)
 
     def snapshot(self) -> tuple[list[Feature], list[Batch]]:
         """Features and batches of one moment, ordered as `features` and `batches` do."""

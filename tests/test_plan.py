@@ -13,6 +13,7 @@ from autoforge import settings as configuration
 from autoforge.leading import Options
 from autoforge.project import Project, table
 from db.feature import Batch, BatchStatus, Feature, FeatureStatus, NewFeature, Parent
+from db.nodes import Node
 from tests.agents import Agent, Crew, diligent
 from tests.builds import add, batches, build
 from tests.values import batch, feature, passed
@@ -40,6 +41,10 @@ def test_what_others_can_be_built_on(status: BatchStatus, publish: bool, usable:
     held = [batch("a", 1, 2, status=status)]
     features = [passed(1, "a"), feature(2, batch_key="a")]
     assert plan.available(features, held, publish=publish) == ({1} if usable else set())
+
+
+def test_what_passed_without_a_batch_can_be_built_on() -> None:
+    assert plan.available([feature(1, status=FeatureStatus.PASSED), feature(2)], [], publish=True) == {1}
 
 
 def test_a_selection_takes_what_it_depends_on() -> None:
@@ -79,7 +84,7 @@ def test_folded_work_is_on_its_parents_branch() -> None:
         "b", 2, status=S.FOLDED, base_branch=root.branch, merge_sha="m", parents=(Parent("a", "head-a"),)
     )
     on = stands_on(root, folded, depends_on=(2,))
-    assert [(t.key, t.branch, t.sha) for t in on.tips] == [("a", root.branch, "m")]
+    assert [(t.key, t.branch, t.sha) for t in on.tips] == [("a", root.branch, "head-a")]
     merged = replace(root, status=S.MERGED, merge_sha="t")
     assert stands_on(merged, folded, depends_on=(2,)) == plan.Parents((), ("t",))
 
@@ -121,9 +126,9 @@ class Table:
     """As much of a store as the simulation reads."""
 
     def __init__(self, features: list[Feature]) -> None:
-        self.all = features
+        self.all = [Node(*(getattr(f, name) for name in Node._fields)) for f in features]
 
-    def features(self) -> list[Feature]:
+    def nodes(self) -> list[Node]:
         return self.all
 
     def batches(self) -> list[Batch]:

@@ -1,6 +1,7 @@
 """`autoforge graph`: the features and what they depend on, drawn."""
 
 from enum import StrEnum
+from operator import attrgetter
 from typing import Annotated
 
 import typer
@@ -33,8 +34,10 @@ def graph(
     from autoforge.project import table
 
     with table(open_project(context, repository)) as store:
-        features, batches = store.features(), store.batches()
-    schedule = scheduler.schedule(features, available=plan.available(features, batches, publish=False))
+        standing = store.standing()
+    features = sorted(standing.features, key=attrgetter("priority", "id"))
+    available = plan.available(features, standing.batches, publish=False)
+    schedule = scheduler.schedule(features, available=available)
     if format_ is Format.JSON:
         print_json(graph.as_json(features, schedule))
     elif format_ is Format.MERMAID:

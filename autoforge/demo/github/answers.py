@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from autoforge.demo.github.repository import Account, Pull, Repository
+from autoforge.demo.github.repository import Account, Issue, Pull, Repository
 
 Json = dict[str, Any]
 Answer = tuple[int, Any]
@@ -13,7 +13,7 @@ Answer = tuple[int, Any]
 class ApiError(Exception):
     """An answer of GitHub's that is no success."""
 
-    def __init__(self, status: int, message: str, *errors: Json) -> None:
+    def __init__(self, status: int, message: str, *errors: Json | str) -> None:
         super().__init__(message)
         self.status = status
         self.message = message
@@ -56,6 +56,16 @@ class Call:
         if pull is None:
             raise ApiError(404, "Not Found")
         return pull
+
+    def issue(self, number: str) -> Issue | Pull:
+        """Every pull request is an issue as well."""
+        return self.repository.issues.get(int(number)) or self.pull(number)
+
+    def keep(self, changed: Issue | Pull) -> None:
+        if isinstance(changed, Pull):
+            self.repository.pulls[changed.number] = changed
+        else:
+            self.repository.issues[changed.number] = changed
 
 
 def invalid_pull(message: str = "", *, field: str = "", code: str = "custom") -> ApiError:

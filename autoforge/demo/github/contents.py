@@ -24,11 +24,16 @@ def branch(call: Call, name: str) -> Answer:
 
 
 def commit(call: Call, revision: str) -> Answer:
+    return 200, represent_git.commit(call.links, call.repository, commit_sha(call, revision))
+
+
+def commit_sha(call: Call, revision: str) -> str:
+    """What a branch, tag or SHA in an address means."""
     path = call.repository.path
     sha = git.commit_of(path, f"refs/heads/{revision}") or git.commit_of(path, revision)
     if sha is None:
         raise ApiError(422, f"No commit found for SHA: {revision}")
-    return 200, represent_git.commit(call.links, call.repository, sha)
+    return sha
 
 
 def ref(call: Call, name: str) -> Answer:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from autoforge.demo.github import git
 from autoforge.demo.github.answers import ApiError, Call
-from autoforge.demo.github.follow import follow
+from autoforge.demo.github.follow import close_issues, follow
 from autoforge.demo.github.repository import Account, Pull, Repository, now
 from autoforge.demo.github.represent import pull_commits
 
@@ -17,7 +17,7 @@ def merge(call: Call, pull: Pull) -> str:
     if not git.set_ref(repository.path, f"refs/heads/{pull.base}", new, old=pull.base_sha):
         raise ApiError(409, "Base branch was modified. Review and try the merge again.")
     moment = now()
-    repository.pulls[pull.number] = replace(
+    merged = repository.pulls[pull.number] = replace(
         pull,
         state="closed",
         mergeable=None,
@@ -27,6 +27,7 @@ def merge(call: Call, pull: Pull) -> str:
         closed_at=moment,
         updated_at=moment,
     )
+    close_issues(repository, merged)
     if repository.delete_branch_on_merge:
         git.delete_ref(repository.path, f"refs/heads/{pull.head}")
     follow(repository)
@@ -61,17 +62,24 @@ def _identity(account: Account) -> git.Identity:
 
 
 def _message(call: Call, pull: Pull, *, squash: bool) -> str:
-    repository = call.repository
+    """Of whoever merges, where they give one; else what GitHub proposes by default."""
+    title = f"Merge pull request #{pull.number} from {call.repository.owner}/{pull.head}"
+    text = pull.title
     if squash:
-        subjects = [
-            git.output(repository.path, "show", "--no-patch", "--format=* %s", sha)
-            for sha in pull_commits(repository, pull)
-        ]
-        title, text = f"{pull.title} (#{pull.number})", "\n".join(subjects)
-    else:
-        title = f"Merge pull request #{pull.number} from {repository.owner}/{pull.head}"
-        text = pull.title
-    return f"{call.field('commit_title') or title}\n\n{call.field('commit_message') or text}\n"
+        title, text = _squash_message(call.repository, pull)
+    given = call.field("commit_message")
+    text = text if given is None else given
+    return f"{call.field('commit_title') or title}\n\n{text}".strip() + "\n"
+
+
+def _squash_message(repository: Repository, pull: Pull) -> tuple[str, str]:
+    """One commit gives its own message, several give the pull request's title and a list of theirs."""
+    form = ("show", "--no-patch", "--format=%B")
+    messages = [git.output(repository.path, *form, sha).strip() for sha in pull_commits(repository, pull)]
+    if len(messages) == 1:
+        subject, _, text = messages[0].partition("\n")
+        return f"{subject} (#{pull.number})", text.strip()
+    return f"{pull.title} (#{pull.number})", "\n\n".join(f"* {message}" for message in messages)
 
 
 def _rebased(repository: Repository, pull: Pull) -> str:

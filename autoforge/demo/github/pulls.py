@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from autoforge.demo.github import git, merging, represent, represent_git
 from autoforge.demo.github.answers import Answer, ApiError, Call, invalid_pull
-from autoforge.demo.github.follow import closed, compared
-from autoforge.demo.github.repository import Comment, Pull, Repository, now
+from autoforge.demo.github.follow import closed, compared, why_not_into
+from autoforge.demo.github.repository import Pull, Repository, now
 
 BODY_LIMIT = 65536
 
@@ -37,7 +37,7 @@ def create(call: Call) -> Answer:
     _refuse_new(call, head=head, base=base, heads=heads)
     pull = Pull(
         id=next(repository.ids),
-        number=len(repository.pulls) + 1,
+        number=repository.next_number(),
         title=title,
         body=call.field("body"),
         head=head,
@@ -66,7 +66,7 @@ def _refuse_new(call: Call, *, head: str, base: str, heads: dict[str, str]) -> N
         if branch not in heads:
             raise invalid_pull(field=field, code="invalid")
     _refuse_body(call)
-    if _open_twin(call.repository, head, base):
+    if call.repository.has_open_pull(head, base):
         raise invalid_pull(f"A pull request already exists for {call.repository.owner}:{head}.")
     if not git.are_related(call.repository.path, heads[head], heads[base]):
         raise invalid_pull(f"The {head} branch has no history in common with {base}")
@@ -78,11 +78,6 @@ def _refuse_body(call: Call) -> None:
     if len(call.field("body") or "") > BODY_LIMIT:
         message = f"body is too long (maximum is {BODY_LIMIT} characters)"
         raise invalid_pull(message, field="body")
-
-
-def _open_twin(repository: Repository, head: str, base: str) -> bool:
-    pulls = repository.pulls.values()
-    return any((pull.state, pull.head, pull.base) == ("open", head, base) for pull in pulls)
 
 
 def get(call: Call, number: str) -> Answer:
@@ -113,36 +108,31 @@ def _retargeted(repository: Repository, pull: Pull, base: str) -> Pull:
         )
     if base not in heads:
         raise invalid_pull(f"Proposed base branch '{base}' was not found", field="base", code="invalid")
-    if _open_twin(repository, pull.head, base):
-        raise invalid_pull(
-            f"A pull request already exists for base branch '{base}' and head branch '{pull.head}'",
-            field="base",
-            code="invalid",
-        )
-    if git.is_ancestor(repository.path, pull.head_sha, heads[base]):
-        raise invalid_pull(
-            f"There are no new commits between base branch '{base}' and head branch '{pull.head}'",
-            field="base",
-            code="invalid",
-        )
-    return compared(repository, replace(pull, base=base), head_sha=pull.head_sha, base_sha=heads[base])
+    tips = {"head_sha": pull.head_sha, "base_sha": heads[base]}
+    why = why_not_into(repository, pull.head, base, **tips)
+    if why:
+        raise invalid_pull(why, field="base", code="invalid")
+    return compared(repository, replace(pull, base=base), **tips)
 
 
 def _reopened(repository: Repository, pull: Pull) -> Pull:
     heads = git.branches(repository.path)
-    why = None
-    if pull.merged:
-        why = "The pull request cannot be reopened."
-    elif missing := next((name for name in (pull.head, pull.base) if name not in heads), None):
-        why = f"The {missing} branch has been deleted."
-    elif heads[pull.head] != pull.head_sha:
-        why = f"The {pull.head} branch was force-pushed or recreated."
-    elif _open_twin(repository, pull.head, pull.base):
-        why = f"There is already an open pull request from {pull.head} to {pull.base}."
+    why = _why_not_reopened(repository, pull, heads)
     if why:
         raise invalid_pull(f"state cannot be changed. {why}", field="state", code="invalid")
     opened = replace(pull, state="open", closed_at=None)
     return compared(repository, opened, head_sha=pull.head_sha, base_sha=heads[pull.base])
+
+
+def _why_not_reopened(repository: Repository, pull: Pull, heads: dict[str, str]) -> str | None:
+    if pull.merged:
+        return "The pull request cannot be reopened."
+    for branch in (pull.head, pull.base):
+        if branch not in heads:
+            return f"The {branch} branch has been deleted."
+    if heads[pull.head] != pull.head_sha:
+        return f"The {pull.head} branch was force-pushed or recreated."
+    return why_not_into(repository, pull.head, pull.base, head_sha=pull.head_sha, base_sha=heads[pull.base])
 
 
 def merge(call: Call, number: str) -> Answer:
@@ -163,38 +153,6 @@ def files(call: Call, number: str) -> Answer:
 def commits(call: Call, number: str) -> Answer:
     shas = represent.pull_commits(call.repository, call.pull(number))
     return 200, [represent_git.commit(call.links, call.repository, sha) for sha in shas]
-
-
-def comments(call: Call, number: str) -> Answer:
-    pull = call.pull(number)
-    return 200, [
-        represent.comment(call.links, call.repository, one, number=pull.number) for one in pull.comments
-    ]
-
-
-def add_comment(call: Call, number: str) -> Answer:
-    pull = call.pull(number)
-    comment = Comment(next(call.repository.ids), call.account, call.required("body"), now())
-    changed = replace(pull, comments=(*pull.comments, comment), updated_at=now())
-    call.repository.pulls[pull.number] = changed
-    return 201, represent.comment(call.links, call.repository, comment, number=pull.number)
-
-
-def labels(call: Call, number: str) -> Answer:
-    names = call.pull(number).labels
-    return 200, [represent.label(call.links, call.repository, name) for name in names]
-
-
-def add_labels(call: Call, number: str) -> Answer:
-    """Takes both of GitHub's forms: `{"labels": [...]}` and the bare list."""
-    pull = call.pull(number)
-    given = call.field("labels", []) if isinstance(call.body, dict) else call.body or []
-    names = [name if isinstance(name, str) else name["name"] for name in given]
-    for name in names:
-        call.repository.labels.setdefault(name, next(call.repository.ids))
-    merged = tuple(dict.fromkeys([*pull.labels, *names]))
-    call.repository.pulls[pull.number] = replace(pull, labels=merged, updated_at=now())
-    return labels(call, number)
 
 
 def set_draft(call: Call, number: str, *, draft: bool) -> None:

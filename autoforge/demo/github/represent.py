@@ -2,7 +2,7 @@
 
 from autoforge.demo.github import git
 from autoforge.demo.github.answers import Json, Links
-from autoforge.demo.github.repository import Account, Comment, Pull, Repository
+from autoforge.demo.github.repository import Account, Pull, Repository
 
 USER_URLS = "events followers following gists organizations received_events repos starred subscriptions"
 REPOSITORY_URLS = (
@@ -11,9 +11,7 @@ REPOSITORY_URLS = (
     "languages merges milestones notifications pulls releases stargazers statuses subscribers subscription tags "
     "teams trees"
 )
-REPOSITORY_FLAGS = (
-    "fork archived disabled has_issues has_projects has_wiki has_pages has_discussions has_downloads"
-)
+REPOSITORY_FLAGS = "fork archived disabled has_projects has_wiki has_pages has_discussions has_downloads"
 REPOSITORY_COUNTS = (
     "forks forks_count open_issues open_issues_count size stargazers_count watchers watchers_count network_count "
     "subscribers_count"
@@ -79,6 +77,7 @@ def repository(links: Links, repository: Repository) -> Json:
         **dict.fromkeys(["description", "homepage", "language", "license", "mirror_url"]),
         **dict.fromkeys(REPOSITORY_COUNTS.split(), 0),
         **dict.fromkeys(["created_at", "updated_at", "pushed_at"], EPOCH),
+        "has_issues": True,
         **dict.fromkeys(["allow_merge_commit", "allow_squash_merge", "allow_rebase_merge"], True),
         "url": url,
         "html_url": web,
@@ -87,9 +86,29 @@ def repository(links: Links, repository: Repository) -> Json:
     }
 
 
+def association(repo: Repository, account: Account) -> str:
+    """What somebody is to the repository; only the first two may write."""
+    if account.login == repo.owner:
+        return "OWNER"
+    return "COLLABORATOR" if account.may_write and not account.app else "NONE"
+
+
+def label(links: Links, repo: Repository, name: str) -> Json:
+    number = repo.labels[name]
+    return {
+        "id": number,
+        "node_id": f"LA_{number}",
+        "name": name,
+        "color": "ededed",
+        "description": "",
+        "default": False,
+        "url": f"{repository_url(links, repo)}/labels/{name}",
+    }
+
+
 def pull_simple(links: Links, repo: Repository, pull: Pull) -> Json:
     """A pull request as lists show it."""
-    urls = _pull_urls(links, repo, pull)
+    urls = pull_urls(links, repo, pull)
     author = user(links, pull.author)
     return {
         "id": pull.id,
@@ -101,7 +120,7 @@ def pull_simple(links: Links, repo: Repository, pull: Pull) -> Json:
         "title": pull.title,
         "body": pull.body,
         "user": author,
-        "author_association": "CONTRIBUTOR",
+        "author_association": association(repo, pull.author),
         "labels": [label(links, repo, name) for name in pull.labels],
         "head": _side(links, repo, pull.head, sha=pull.head_sha),
         "base": _side(links, repo, pull.base, sha=pull.base_sha),
@@ -143,7 +162,7 @@ def pull(links: Links, repo: Repository, pull: Pull) -> Json:
     }
 
 
-def _pull_urls(links: Links, repo: Repository, pull: Pull) -> dict[str, str]:
+def pull_urls(links: Links, repo: Repository, pull: Pull) -> dict[str, str]:
     url, web = repository_url(links, repo), f"{links.web}/{repo.slug}/pull/{pull.number}"
     return {
         "self": f"{url}/pulls/{pull.number}",
@@ -172,32 +191,3 @@ def node_id(repo: Repository, pull: Pull) -> str:
 def pull_commits(repo: Repository, pull: Pull) -> list[str]:
     """Oldest first."""
     return git.output(repo.path, "rev-list", "--reverse", f"{pull.base_sha}..{pull.head_sha}").split()
-
-
-def label(links: Links, repo: Repository, name: str) -> Json:
-    number = repo.labels[name]
-    return {
-        "id": number,
-        "node_id": f"LA_{number}",
-        "name": name,
-        "color": "ededed",
-        "description": "",
-        "default": False,
-        "url": f"{repository_url(links, repo)}/labels/{name}",
-    }
-
-
-def comment(links: Links, repo: Repository, comment: Comment, *, number: int) -> Json:
-    url = repository_url(links, repo)
-    return {
-        "id": comment.id,
-        "node_id": f"IC_{comment.id}",
-        "body": comment.body,
-        "user": user(links, comment.author),
-        "author_association": "CONTRIBUTOR",
-        "created_at": comment.created_at,
-        "updated_at": comment.created_at,
-        "url": f"{url}/issues/comments/{comment.id}",
-        "issue_url": f"{url}/issues/{number}",
-        "html_url": f"{links.web}/{repo.slug}/pull/{number}#issuecomment-{comment.id}",
-    }

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from autoforge.demo.github import contents, pulls, represent
+from autoforge.demo.github import checks, contents, issues, pulls, represent, reviews
 from autoforge.demo.github.answers import Answer, ApiError, Call, Json, Links
 from autoforge.demo.github.follow import follow
 from autoforge.demo.github.repository import Account, Repository
@@ -15,6 +15,10 @@ ROUTES: tuple[tuple[str, str, Callable[..., Answer]], ...] = (
     ("GET", "", contents.repository),
     ("GET", "/branches", contents.branches),
     ("GET", "/branches/(.+)", contents.branch),
+    ("GET", "/commits/(.+)/check-runs", checks.runs),
+    ("GET", "/commits/(.+)/status", checks.combined_status),
+    ("POST", "/check-runs", checks.create_run),
+    ("POST", "/statuses/([0-9a-f]{40})", checks.create_status),
     ("GET", "/commits/([^/]+(?:/[^/]+)*)", contents.commit),
     ("GET", "/git/ref/(.+)", contents.ref),
     ("POST", "/git/refs", contents.create_ref),
@@ -28,17 +32,24 @@ ROUTES: tuple[tuple[str, str, Callable[..., Answer]], ...] = (
     ("PUT", f"/pulls{NUMBER}/merge", pulls.merge),
     ("GET", f"/pulls{NUMBER}/files", pulls.files),
     ("GET", f"/pulls{NUMBER}/commits", pulls.commits),
-    ("GET", f"/issues{NUMBER}/comments", pulls.comments),
-    ("POST", f"/issues{NUMBER}/comments", pulls.add_comment),
-    ("GET", f"/issues{NUMBER}/labels", pulls.labels),
-    ("POST", f"/issues{NUMBER}/labels", pulls.add_labels),
+    ("GET", f"/pulls{NUMBER}/reviews", reviews.listing),
+    ("POST", f"/pulls{NUMBER}/reviews", reviews.create),
+    ("GET", "/issues", issues.listing),
+    ("POST", "/issues", issues.create),
+    ("GET", f"/issues{NUMBER}", issues.get),
+    ("PATCH", f"/issues{NUMBER}", issues.edit),
+    ("GET", f"/issues{NUMBER}/comments", issues.comments),
+    ("POST", f"/issues{NUMBER}/comments", issues.add_comment),
+    ("GET", f"/issues{NUMBER}/labels", issues.labels),
+    ("POST", f"/issues{NUMBER}/labels", issues.add_labels),
 )
+DISCUSSION = rf"/issues|/issues{NUMBER}/comments|/pulls{NUMBER}/reviews"
 MUTATIONS = {"markPullRequestReadyForReview": False, "convertPullRequestToDraft": True}
 
 
 def in_repository(call: Call, method: str, path: str) -> Answer:
     """`path` is what follows /repos/OWNER/NAME."""
-    if method != "GET" and not call.account.may_write:
+    if method != "GET" and not _may(call.account, method, path):
         raise ApiError(403, _not_accessible(call.account))
     for verb, pattern, handler in ROUTES:
         found = re.fullmatch(pattern, path) if verb == method else None
@@ -47,6 +58,11 @@ def in_repository(call: Call, method: str, path: str) -> Answer:
                 follow(call.repository)
                 return handler(call, *found.groups())
     raise ApiError(501, f"The loopback GitHub does not answer {method} /repos/OWNER/NAME{path}")
+
+
+def _may(account: Account, method: str, path: str) -> bool:
+    discusses = method == "POST" and re.fullmatch(DISCUSSION, path)
+    return account.may_write or bool(account.may_discuss and discusses)
 
 
 def elsewhere(method: str, path: str, *, account: Account, links: Links) -> Answer:
@@ -79,15 +95,16 @@ def graphql(body: Any, repositories: Mapping[str, Repository], *, account: Accou
         raise ApiError(501, f"The loopback GitHub does not answer the GraphQL query {query[:80]!r}")
     draft, node = MUTATIONS[mutation], variables.get("input", {}).get("pullRequestId")
     for repository in repositories.values():
-        for pull in repository.pulls.values():
-            if represent.node_id(repository, pull) != node:
+        with repository.lock:
+            found = (p for p in repository.pulls.values() if represent.node_id(repository, p) == node)
+            pull = next(found, None)
+            if pull is None:
                 continue
             if not account.may_write:
                 return 200, _graphql_error("FORBIDDEN", _not_accessible(account))
             call = Call(repository, account, links, {}, body)
-            with repository.lock:
-                pulls.set_draft(call, str(pull.number), draft=draft)
-            return 200, {"data": {mutation: {"clientMutationId": None, "pullRequest": {"isDraft": draft}}}}
+            pulls.set_draft(call, str(pull.number), draft=draft)
+        return 200, {"data": {mutation: {"clientMutationId": None, "pullRequest": {"isDraft": draft}}}}
     return 200, _graphql_error("NOT_FOUND", f"Could not resolve to a node with the global id of '{node}'")
 
 

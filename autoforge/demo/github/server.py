@@ -23,6 +23,7 @@ from autoforge.demo.github.answers import Answer, ApiError, Call, Links
 from autoforge.demo.github.repository import Account, Repository
 
 METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
+PAGED = ("check_runs", "statuses")  # lists that stand in an object beside their total_count
 STOP_TIMEOUT_S = 10.0
 
 
@@ -90,8 +91,10 @@ class LoopbackGitHub:
         except ApiError as error:
             status, content = error.status, error.body()
         headers = {f"x-ratelimit-{name}": str(value) for name, value in routes.rate_limit().items()}
-        if isinstance(content, list):
-            content, link = self._page(request, content)
+        name = next((name for name in PAGED if isinstance(content, dict) and name in content), "")
+        if name or isinstance(content, list):
+            page, link = self._page(request, content[name] if name else content)
+            content = content | {name: page} if name else page
             headers |= {"link": link} if link else {}
         return (
             JSONResponse(content, status, headers) if content is not None else Response(None, status, headers)
