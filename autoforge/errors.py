@@ -28,6 +28,16 @@ class BuildActive(AutoforgeError):
     exit_code = 2
 
 
+class Overtaken(AutoforgeError):
+    """This build stood still for so long that it no longer leads, and stopped: since then it has changed nothing in the
+    feature table. What its agents did is in their worktrees or on refs/autoforge/saved. To go on: autoforge build"""
+
+    exit_code = 4
+
+    def __init__(self) -> None:
+        super().__init__(" ".join((self.__doc__ or "").split()))
+
+
 class BaselineRed(AutoforgeError):
     """The verify commands fail on the target before any agent has worked."""
 

@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from autoforge import adoption, landed, landing_order, preflight, pull_request, trial, verify
+from autoforge import adoption, landed, landing_order, preflight, pull_request, restack, trial, verify
 from autoforge.build import Build
 from autoforge.errors import AutoforgeError, UsageError
 from autoforge.events import Event, EventKind
@@ -148,7 +148,7 @@ async def _merge(build: Build, batch: Batch) -> str | None:
             sign=build.project.settings.commit.sign,
         )
         _tell(build, batch.key, f"verifying {batch.branch} merged into {target} ({old[:10]})")
-        if why := await _unless_stopped(build, _verify(build, batch, features, old=old, made=made)):
+        if why := await _unless_stopped(build, _verify(build, batch, old=old, made=made)):
             return why
         if await asyncio.to_thread(landing.advance, git, target, old=old, new=made):
             await asyncio.to_thread(landed.recognise, build)
@@ -169,13 +169,15 @@ async def _unless_stopped(build: Build, work: Awaitable[str | None]) -> str | No
     return INTERRUPTED if testing.cancelled() else testing.result()
 
 
-async def _verify(
-    build: Build, batch: Batch, features: Sequence[Feature], *, old: str, made: str
-) -> str | None:
+async def _verify(build: Build, batch: Batch, *, old: str, made: str) -> str | None:
     """What is red on the merge, None when all is green on exactly that commit."""
-    shown = (c for f in features for c in (*f.verify, *(e.command for e in f.evidence if e.exit_code == 0)))
-    tried = await trial.run(build, made, list(dict.fromkeys([*build.verify, *shown])), slot=0)
-    red = await _without_known(build, old, tried.red)
+    commands = await asyncio.to_thread(restack.commands_of, build, batch)
+    tried = await trial.run(build, made, commands, slot=0)
+    red, known = await trial.caused(build, tried, by=old, slot=0)
+    for command in known:
+        _warn(
+            build, "", f"`{command}` is red on {build.target_branch} already and was not asked of what lands"
+        )
     if not (red or tried.left):
         return None
     output = build.run_dir / f"land-{batch.key}.txt"
@@ -185,19 +187,6 @@ async def _verify(
         how = f"Mend it on its branch and land it again; the whole output is in {output}."
         return f"{where} it is red. {how}\n{verify.failure_text(red)}"
     return f"{where} the commands leave files that git does not ignore:\n{tried.left}"
-
-
-async def _without_known(build: Build, old: str, red: Sequence[Finished]) -> list[Finished]:
-    """With `verify.allow_red`, what is red on the target without the batch as well does not count."""
-    if not red or not build.project.settings.verify.allow_red:
-        return list(red)
-    before = await trial.run(build, old, [one.command for one in red], slot=0)
-    known = {one.command for one in before.red}
-    for command in known:
-        _warn(
-            build, "", f"`{command}` is red on {build.target_branch} already and was not asked of what lands"
-        )
-    return [one for one in red if one.command not in known]
 
 
 def _as_text(one: Finished) -> str:

@@ -15,12 +15,13 @@ from autoforge.attempt import AgentRun
 from autoforge.budget import back_off_s, pause_until
 from autoforge.build import Build, PauseUntil, Stop
 from autoforge.environment import marker
-from autoforge.errors import UsageError
+from autoforge.errors import Overtaken, UsageError
 from autoforge.events import Event, EventKind
 from autoforge.plan import selection
 from autoforge.project import Project
+from db.errors import StoreError
 from db.feature import BatchStatus
-from db.lease import Lease
+from db.lease import Lease, LeaseLost
 from db.store import FeatureStore
 from git_workflow import repository, worktree
 from git_workflow.repository import Repository
@@ -69,12 +70,27 @@ async def leading(
     leased = lock.lease(store, build_id, ttl_s=seams.lease_s)
     with lock.lead(project_.repo.state_dir, build_id), leased as (store, lease):
         build = make(project_, store, options, show, seams, build_id=build_id, cli_path=cli_path)
-        with log.log_to(build.run_dir / "log"), _signals(build.stop, show):
+        with _refused_plainly(), log.log_to(build.run_dir / "log"), _signals(build.stop, show):
             try:
                 async with _watched(build, lease, seams.lease_s):
                     yield build
             finally:
                 _clean_up(build)
+
+
+@contextlib.contextmanager
+def _refused_plainly() -> Iterator[None]:
+    """The table's refusal by itself, not the group of tasks that it stopped. Raises StoreError and Overtaken."""
+    try:
+        yield
+    except LeaseLost as error:
+        raise Overtaken from error
+    except ExceptionGroup as group:
+        refusals, rest = group.split(StoreError)
+        if rest or refusals is None:
+            raise
+        first = refusals.exceptions[0]
+        raise (Overtaken() if isinstance(first, LeaseLost) else first) from group
 
 
 def make(

@@ -14,6 +14,7 @@ from git_workflow import diff, publish
 from git_workflow.errors import ForgeFailed, GitWorkflowError, PushRejected
 from git_workflow.forge import Forge, PullRequest
 from git_workflow.naming import is_join, saved_ref
+from git_workflow.repository import head_sha
 
 log = logging.getLogger("autoforge.publishing")
 
@@ -84,6 +85,12 @@ def _put(build: Build, batch: Batch) -> Batch:
     git, remote = build.project.repo.git, build.project.remote
     assert remote is not None
     assert batch.head_sha is not None
+    if head_sha(git, batch.head_sha) is None:
+        raise PushRejected(
+            f"{batch.head_sha[:10]} of {batch.branch} is not in this clone, but in the one where it was built: run "
+            "`autoforge build --auto-pr` there, or `autoforge features reset` what passed in it to build it again."
+        )
+    build.store.ensure_leading()
     if is_join(batch.base_branch or ""):
         assert batch.base_branch is not None
         assert batch.base_sha is not None
@@ -132,6 +139,7 @@ def _open(build: Build, forge: Forge, batch: Batch) -> Batch:
     facts = _facts(build, batch, features, batches, attempts)
     assert batch.base_branch is not None
     assert batch.head_sha is not None
+    build.store.ensure_leading()
     pull = publish.ensure_opened(
         forge,
         head=batch.branch,

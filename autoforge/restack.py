@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from autoforge import plan, trial, verify
 from autoforge.build import Build
+from autoforge.plan import Row
 from db.feature import UNMERGED, Batch, BatchStatus, Feature, FeatureStatus, Moved, Parent
 from git_workflow import base, restack
 from git_workflow.base import Base, Target, Tip
@@ -31,7 +32,7 @@ class Red:
     signature: str
 
 
-def waits(build: Build, batch: Batch, features: Sequence[Feature], batches: Sequence[Batch]) -> str | None:
+def waits(build: Build, batch: Batch, features: Sequence[Row], batches: Sequence[Batch]) -> str | None:
     """Why its branch has to stay as it is: something that it is built on is not to be built on now."""
     usable = plan.available(features, batches, publish=build.publish)
     held = plan.held(features, batches)
@@ -43,7 +44,7 @@ def waits(build: Build, batch: Batch, features: Sequence[Feature], batches: Sequ
 
 
 def step(
-    build: Build, target: Target, batch: Batch, features: Sequence[Feature], batches: Sequence[Batch]
+    build: Build, target: Target, batch: Batch, features: Sequence[Row], batches: Sequence[Batch]
 ) -> Step | None:
     """What the batch has to become, None when it stands where it should. Raises JoinConflict."""
     git, prefix = build.project.repo.git, build.project.settings.branch_prefix
@@ -63,7 +64,7 @@ def step(
         head=batch.head_sha,
         old_base=batch.base_sha,
         onto=chosen.sha,
-        own={f.commit_sha for f in features if f.batch_key == batch.key and f.commit_sha},
+        own={f.commit_sha for f in _mine(build, batch) if f.commit_sha},
         sign=build.project.settings.commit.sign,
     )
     return Step(
@@ -74,7 +75,7 @@ def step(
 
 
 def _tips(
-    build: Build, batch: Batch, features: Sequence[Feature], batches: Sequence[Batch]
+    build: Build, batch: Batch, features: Sequence[Row], batches: Sequence[Batch]
 ) -> tuple[tuple[Tip, ...], tuple[str, ...]]:
     """The unmerged heads that it is to stand on, and the merge commits of what is merged.
 
@@ -120,9 +121,9 @@ def _on(batch: Batch, chosen: Base) -> Batch:
     return replace(batch, base_branch=chosen.branch, parents=parents, last_error=None, check_signature=None)
 
 
-async def verified(build: Build, made: Step, features: Sequence[Feature]) -> Step | Red:
+async def verified(build: Build, made: Step) -> Step | Red:
     """Run again what has shown that the batch works, on what it has become."""
-    commands = _commands(build, made.batch, features)
+    commands = await asyncio.to_thread(commands_of, build, made.batch)
     if made.same_content or not commands:
         return made
     assert made.batch.head_sha is not None
@@ -130,16 +131,25 @@ async def verified(build: Build, made: Step, features: Sequence[Feature]) -> Ste
     signature = f"red {made.batch.head_sha}"
     if before.check_signature == signature:
         return Red(before.last_error or "it is red", signature)
-    tried = await trial.run(build, made.batch.head_sha, commands, slot=build.project.settings.concurrency)
-    if tried.red:
+    slot = build.project.settings.concurrency  # the one after those of the agents
+    tried = await trial.run(build, made.batch.head_sha, commands, slot=slot)
+    red, _ = await trial.caused(build, tried, by=str(made.batch.base_sha), slot=slot)
+    if red or tried.left:
         git = build.project.repo.git
         await asyncio.to_thread(git.run, "update-ref", saved_ref(made.batch.key, "red"), made.batch.head_sha)
+        what = (
+            verify.failure_text(red)
+            if red
+            else f"The commands leave files that git does not ignore:\n{tried.left}"
+        )
         return Red(
             f"moved onto {made.batch.base_branch} ({str(made.batch.base_sha)[:10]}) it is red, so it was left as it "
-            f"is. Mend it on its branch and push that, then `autoforge sync`.\n{verify.failure_text(tried.red)}",
+            f"is. Mend it on its branch and push that, then `autoforge sync`.\n{what}",
             signature,
         )
-    checks = tuple(verify.evidence_of(one) for one in tried.ran if one.command in build.verify)
+    checks = tuple(
+        verify.evidence_of(one) for one in tried.ran if one.command in build.verify and one not in tried.red
+    )
     return replace(made, batch=replace(made.batch, checks=checks))
 
 
@@ -154,7 +164,7 @@ def clash(conflict: JoinConflict) -> str:
 
 def how_to_resolve(build: Build, batch: Batch, conflict: JoinConflict, why: str) -> str:
     """What a person has to do about a conflict that no agent has resolved, as commands."""
-    features, batches = build.store.features(), build.store.batches()
+    features, batches = build.store.nodes(), build.store.batches()
     tips = _tips(build, batch, features, batches)[0]
     head = f"it cannot be moved: {clash(conflict)}. {why}"
     if len(tips) > 1:
@@ -170,16 +180,23 @@ def how_to_resolve(build: Build, batch: Batch, conflict: JoinConflict, why: str)
     )
 
 
-def _commands(build: Build, batch: Batch, features: Sequence[Feature]) -> tuple[str, ...]:
+def commands_of(build: Build, batch: Batch) -> tuple[str, ...]:
+    """What has shown that it works: the project's verify commands, the features' own, and those of the evidence."""
     shown: Iterable[str] = (
         command
-        for f in _passed(batch, features)
+        for f in _mine(build, batch)
         for command in (*f.verify, *(e.command for e in f.evidence if e.exit_code == 0))
     )
     return tuple(dict.fromkeys((*build.verify, *shown)))
 
 
-def _passed(batch: Batch, features: Sequence[Feature]) -> list[Feature]:
+def _mine(build: Build, batch: Batch) -> list[Feature]:
+    """With their texts: `_passed` reads only what scheduling needs."""
+    mine = map(build.store.feature, batch.feature_ids)
+    return [f for f in mine if f.batch_key == batch.key and f.status is FeatureStatus.PASSED]
+
+
+def _passed(batch: Batch, features: Sequence[Row]) -> list[Row]:
     return [f for f in features if f.batch_key == batch.key and f.status is FeatureStatus.PASSED]
 
 

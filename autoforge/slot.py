@@ -97,7 +97,7 @@ def _sides(build: Build, batch: Batch) -> list[Side]:
 
 
 async def _prepare(build: Build, start: Start) -> Job:
-    features = await asyncio.to_thread(build.store.features)
+    features = await asyncio.to_thread(build.store.nodes)
     batches = await asyncio.to_thread(build.store.batches)
     batch = start.batch
     if batch.base_sha is None:
@@ -109,7 +109,7 @@ async def _prepare(build: Build, start: Start) -> Job:
 
 
 async def _job(build: Build, start: Start, batch: Batch) -> Job:
-    features = await asyncio.to_thread(build.store.features)
+    features = await asyncio.to_thread(build.store.nodes)
     batches = await asyncio.to_thread(build.store.batches)
     below = {parent.key for parent in batch.parents}
     titles = [f.name for f in features if f.batch_key in below and f.status is FeatureStatus.PASSED]

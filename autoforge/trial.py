@@ -50,6 +50,18 @@ async def run(build: Build, sha: str, commands: Sequence[str], *, slot: int) -> 
     return Tried(tuple(ran), left)
 
 
+async def caused(build: Build, tried: Tried, *, by: str, slot: int) -> tuple[list[Finished], list[str]]:
+    """What is red because of the work on top of `by`, and the commands that are red on `by` itself.
+
+    Only `verify.allow_red` makes a difference between the two.
+    """
+    if not tried.red or not build.project.settings.verify.allow_red:
+        return list(tried.red), []
+    before = await run(build, by, [one.command for one in tried.red], slot=slot)
+    known = [one.command for one in before.red]
+    return [one for one in tried.red if one.command not in known], known
+
+
 def prefix(build: Build) -> str:
     """Of the branches that the worktrees stand on meanwhile."""
     return f"{build.project.settings.branch_prefix}/trial-"

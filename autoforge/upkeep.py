@@ -54,7 +54,7 @@ async def learn(build: Build) -> Learnt:
 
 def _bottom_first(build: Build) -> list[str]:
     """Unmerged batches, after those that they stand on and those that they are to stand on."""
-    features = {f.id: f for f in build.store.features()}
+    features = {f.id: f for f in build.store.nodes()}
     batches = {b.key: b for b in build.store.batches() if b.status in UNMERGED}
     graph = {
         key: [p.key for p in batch.parents]
@@ -85,7 +85,7 @@ async def _one(
     found: Pass,
 ) -> None:
     features, batches = (
-        await asyncio.to_thread(build.store.features),
+        await asyncio.to_thread(build.store.nodes),
         await asyncio.to_thread(build.store.batches),
     )
     batch = next(b for b in batches if b.key == key)
@@ -99,7 +99,7 @@ async def _one(
         found.notes.append(told)
     step = await asyncio.to_thread(restack.step, build, target, batch, features, batches)
     if step:
-        made = await restack.verified(build, step, features)
+        made = await restack.verified(build, step)
         if isinstance(made, Red):
             await asyncio.to_thread(_mark, build, key, made.reason, made.signature, found)
             return

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from autoforge.demo.github.answers import Json, Links
-from autoforge.demo.github.represent import repository, repository_url, user
 from autoforge.demo.github.repository import CheckRun, Repository, Status
+from autoforge.demo.github.represent import repository, repository_url, user
 
 
 def run(links: Links, repo: Repository, run: CheckRun) -> Json:
@@ -30,7 +30,7 @@ def run(links: Links, repo: Repository, run: CheckRun) -> Json:
             "annotations_count": 0,
             "annotations_url": f"{url}/annotations",
         },
-        "check_suite": None,
+        "check_suite": {"id": int(run.head_sha[:7], 16)},  # one for each commit
         "app": None,
         "pull_requests": [],
     }

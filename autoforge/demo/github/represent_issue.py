@@ -1,8 +1,8 @@
 """GitHub's JSON for what people say: issues, comments and reviews."""
 
 from autoforge.demo.github.answers import Json, Links
-from autoforge.demo.github.represent import association, label, node_id, pull_urls, repository_url, user
 from autoforge.demo.github.repository import Comment, Issue, Pull, Repository, Review
+from autoforge.demo.github.represent import association, label, node_id, pull_urls, repository_url, user
 
 
 def issue(links: Links, repo: Repository, issue: Issue | Pull) -> Json:

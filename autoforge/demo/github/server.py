@@ -91,11 +91,8 @@ class LoopbackGitHub:
         except ApiError as error:
             status, content = error.status, error.body()
         headers = {f"x-ratelimit-{name}": str(value) for name, value in routes.rate_limit().items()}
-        name = next((name for name in PAGED if isinstance(content, dict) and name in content), "")
-        if name or isinstance(content, list):
-            page, link = self._page(request, content[name] if name else content)
-            content = content | {name: page} if name else page
-            headers |= {"link": link} if link else {}
+        content, link = self._paged(request, content)
+        headers |= {"link": link} if link else {}
         return (
             JSONResponse(content, status, headers) if content is not None else Response(None, status, headers)
         )
@@ -136,6 +133,16 @@ class LoopbackGitHub:
         if path == "/api/graphql":
             return "/api/v3", "/graphql"
         return ("/api/v3", path.removeprefix("/api/v3")) if path.startswith("/api/v3/") else ("", path)
+
+    def _paged(self, request: Request, content: Any) -> tuple[Any, str]:
+        """The content with its list, if it is or has one, cut to the page, and the Link header."""
+        if isinstance(content, list):
+            return self._page(request, content)
+        for name in PAGED:
+            if isinstance(content, dict) and name in content:
+                page, link = self._page(request, content[name])
+                return content | {name: page}, link
+        return content, ""
 
     def _page(self, request: Request, items: list[Any]) -> tuple[list[Any], str]:
         """The page that was asked for, and the Link header, empty when there is only one."""
