@@ -48,7 +48,9 @@ class BatchTable:
     @contextmanager
     def _owned(self) -> Iterator[Session]:
         if self._lease is None:
-            raise StoreError("Only the build that leads may change batches and attempts: take the lease first.")
+            raise StoreError(
+                "Only the build that leads may change batches and attempts: take the lease first."
+            )
         with self._database.write() as session:
             hold(session, self._lease)
             yield session

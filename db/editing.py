@@ -6,8 +6,8 @@ from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
 from .errors import InvalidFeatures, StoreError
-from .feature import MAX_DEPENDENCIES, UNFINISHED, BatchStatus, FeatureStatus
-from .models import BatchRow, DependencyRow, FeatureRow, MemberRow
+from .feature import MAX_DEPENDENCIES, UNFINISHED, UNMERGED, BatchStatus, FeatureStatus
+from .models import BatchRow, DependencyRow, FeatureRow, MemberRow, ParentRow
 from .new_features import folded, text_fault
 from .rows import locked_features
 
@@ -17,7 +17,6 @@ _BUSY = {
     FeatureStatus.RUNNING: "is running: wait until its attempt has ended, or stop the build",
     FeatureStatus.PASSED: "has passed: `autoforge features reset` makes it start again",
 }
-_NOT_PUBLISHED = UNFINISHED | {BatchStatus.BUILT, BatchStatus.PUSHED}
 _DEFINING = ("name", "description", "steps", "verify")
 
 
@@ -80,24 +79,69 @@ def retry(session: Session, ids: Sequence[int]) -> None:
 
 
 def reset(session: Session, ids: Sequence[int]) -> None:
-    """Forget everything but the definition; branches and commits stay. An unfinished batch keeps its features."""
+    """Forget everything but the definition; branches and commits stay. An unfinished batch keeps its features.
+
+    A batch in which nothing passed is left is closed by the next build.
+    """
     rows = locked_features(session, ids)
     batches = _batches(session, rows)
-    _refuse(
-        f"feature #{row.id} is running: wait until its attempt has ended, or stop the build"
-        if row.status is FeatureStatus.RUNNING
-        else f"feature #{row.id} has passed on {row.branch_name}, which is to be published with it: "
-        "publish it (`autoforge build --auto-pr`), and close or merge its pull request"
-        for row in rows
-        if row.status is FeatureStatus.RUNNING
-        or (row.status is FeatureStatus.PASSED and _in(row, batches, _NOT_PUBLISHED))
-    )
+    _refuse(f"feature #{row.id} {why}" for row in rows if (why := _not_to_reset(session, row, batches, ids)))
     for row in rows:
         held = (row.batch_key, row.branch_name) if _in(row, batches, UNFINISHED) else (None, None)
         _forget_work(row)
         row.batch_key, row.branch_name = held
         row.status, row.attempts, row.refinement = FeatureStatus.PENDING, 0, ""
         row.last_error = row.question = row.answer = None
+
+
+def _not_to_reset(
+    session: Session, row: FeatureRow, batches: Mapping[str, BatchStatus], ids: Sequence[int]
+) -> str | None:
+    """What has passed leaves a branch that is published only together with all that is on its commits."""
+    if row.status is FeatureStatus.RUNNING:
+        return _BUSY[row.status]
+    if row.status is not FeatureStatus.PASSED or row.batch_key is None:
+        return None
+    status, passed = batches[row.batch_key], f"has passed on {row.branch_name}"
+    if status in UNFINISHED:
+        return f"{passed}, which is not finished: `autoforge build` first"
+    if status is BatchStatus.OPENED:
+        return (
+            f"{passed}, whose pull request #{row.pr_number} is open: merge or close it, then `autoforge sync`"
+        )
+    if status not in UNMERGED:
+        return None
+    above = _built_on(session, row.batch_key)
+    if begun := [each.branch for each in above if each.status in UNFINISHED]:
+        return f"{passed}, which {' and '.join(begun)} is built on: `autoforge build` first"
+    keys = [row.batch_key, *(each.key for each in above)]
+    query = select(FeatureRow.id).where(
+        FeatureRow.batch_key.in_(keys), FeatureRow.status == FeatureStatus.PASSED, FeatureRow.id.not_in(ids)
+    )
+    if others := session.scalars(query.order_by(FeatureRow.id)).all():
+        words = " ".join(map(str, sorted({*ids, *others})))
+        return (
+            f"{passed}, whose commits {_list(others)} needs: reset them together (`autoforge features reset {words}`), "
+            "or publish them (`autoforge build --auto-pr`)"
+        )
+    return None
+
+
+def _built_on(session: Session, key: str) -> list[BatchRow]:
+    """The batches that have the commits of this one, and that count."""
+    counts = UNFINISHED | UNMERGED | {BatchStatus.FOLDED}
+    rows = session.execute(
+        select(ParentRow.parent_key, BatchRow)
+        .join(BatchRow, BatchRow.key == ParentRow.batch_key)
+        .where(BatchRow.status.in_(counts))
+    ).all()
+    found: dict[str, BatchRow] = {}
+    keys = [key]
+    for below in keys:  # grows while it is read
+        new = {row.key: row for parent, row in rows if parent == below and row.key not in found}
+        found |= new
+        keys += new
+    return list(found.values())
 
 
 def _forget_work(row: FeatureRow) -> None:

@@ -78,8 +78,11 @@ def sqlite_url(path: Path) -> str:
     return URL.create("sqlite", database=str(path)).render_as_string()
 
 
-def address(url: str) -> Address:
-    """Where the feature table is. Raises StoreError for what is neither an SQLite file nor PostgreSQL."""
+def address(url: str, password: str | None = None) -> Address:
+    """Where the feature table is. Raises StoreError for what is neither an SQLite file nor PostgreSQL.
+
+    `password` is for a server whose URL has none.
+    """
     try:
         parsed = make_url(url)
     except (ArgumentError, ValueError):
@@ -89,7 +92,9 @@ def address(url: str) -> Address:
             "or postgresql://user@host/database."
         ) from None
     if parsed.get_backend_name() in _POSTGRESQL:
-        return PostgresDatabase(parsed.set(drivername="postgresql+psycopg"))
+        known = parsed.password is not None or "password" in parsed.query
+        found = parsed.set(drivername="postgresql+psycopg")
+        return PostgresDatabase(found if known or not password else found.set(password=password))
     name = parsed.database or ":memory:"
     no_file = name == ":memory:" or name.startswith("file:") or "\0" in name
     if parsed.get_backend_name() != "sqlite" or no_file or parsed.query:

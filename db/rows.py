@@ -73,14 +73,16 @@ def write_members(row: BatchRow, feature_ids: Iterable[int]) -> None:
     row.members = [MemberRow(feature_id=each, position=position) for position, each in enumerate(feature_ids)]
 
 
-def locked_features(session: Session, feature_ids: Sequence[int]) -> list[FeatureRow]:
+def locked_features(
+    session: Session, feature_ids: Sequence[int], *, missing_ok: bool = False
+) -> list[FeatureRow]:
     """In the given order; locked by id, so that two writers cannot wait for each other. Raises NotFound."""
     query = select(FeatureRow).where(FeatureRow.id.in_(feature_ids)).order_by(FeatureRow.id).with_for_update()
     found = {row.id: row for row in session.scalars(query)}
     for feature_id in feature_ids:
-        if feature_id not in found:
+        if feature_id not in found and not missing_ok:
             raise NotFound(f"There is no feature #{feature_id}.")
-    return [found[feature_id] for feature_id in feature_ids]
+    return [found[feature_id] for feature_id in feature_ids if feature_id in found]
 
 
 def one(session: Session, kind: type[R], key: int | str, *, lock: bool = False) -> R:

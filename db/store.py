@@ -18,9 +18,9 @@ class FeatureStore(FeatureTable, BatchTable):
         BatchTable.__init__(self, database, lease)
 
     @classmethod
-    def open(cls, url: str, *, busy_timeout_s: float = 30) -> Self:
-        """Make or upgrade the table where needed; never replaces what is there."""
-        found = address(url)
+    def open(cls, url: str, *, password: str | None = None, busy_timeout_s: float = 30) -> Self:
+        """Make or upgrade the table where needed; never replaces what is there. `password`: where the URL has none."""
+        found = address(url, password)
         ensure(found, busy_timeout_s=busy_timeout_s)
         return cls(Database(open_engine(found, busy_timeout_s=busy_timeout_s), str(found)))
 
@@ -50,6 +50,11 @@ class FeatureStore(FeatureTable, BatchTable):
         """Lead no longer; nothing happens when another owner does already."""
         with self._database.write() as session:
             leases.release(session, lease)
+
+    def ensure_leading(self) -> None:
+        """Asked before what the table cannot take back, such as a push. Raises LeaseLost."""
+        with self._owned():
+            pass
 
     def leader(self) -> Lease | None:
         """The lease that is held now."""

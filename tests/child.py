@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 
-from autoforge import lead, leading, project, settings
+from autoforge import lead, leading, lock, project, settings
 from autoforge.agent.session import SessionEnd
 from autoforge.attempt import OURS
 from autoforge.events import Event, EventKind
@@ -32,6 +32,12 @@ async def holding(agent: Agent) -> SessionEnd | None:
     return None
 
 
+async def choosing(agent: Agent) -> SessionEnd | None:
+    """Holds what is called so."""
+    held = agent.features[0][1].startswith("Hold")
+    return await (holding(agent) if held else diligent(agent))
+
+
 async def limited(agent: Agent) -> SessionEnd:
     return SessionEnd(Result.LIMITED, "a limit", 0.0, resets_at=datetime.now(UTC) + timedelta(hours=1))
 
@@ -41,7 +47,7 @@ async def failing(agent: Agent) -> None:
 
 
 STOP_LIMIT_S = 10.0
-AGENTS: dict[str, Work] = {w.__name__: w for w in (diligent, holding, limited, failing)}
+AGENTS: dict[str, Work] = {w.__name__: w for w in (diligent, holding, choosing, limited, failing)}
 
 
 def show(event: Event) -> None:
@@ -50,7 +56,10 @@ def show(event: Event) -> None:
 
 def main(folder: str, agent: str) -> int:
     opened = project.open_project(Path(folder), settings.take(os.environ))
-    seams = leading.Seams(agent=Crew(AGENTS[agent]), back_off_s=lambda _: 3600.0)
+    if host := os.environ.get("HOST_ID"):
+        lock.host_id = lambda: host
+    lease_s = float(os.environ.get("LEASE_S", lock.LEASE_S))
+    seams = leading.Seams(agent=Crew(AGENTS[agent]), back_off_s=lambda _: 3600.0, lease_s=lease_s)
     with project.table(opened) as store:
         options = leading.Options(auto_pr="AUTO_PR" in os.environ)
         try:

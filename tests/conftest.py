@@ -18,6 +18,7 @@ from db.store import FeatureStore
 from git_workflow.command import Git
 from tests import postgres
 from tests.harness.github import ValidatingGitHub
+from tests.tables import led
 
 PREFIXES = ("ANTHROPIC_", "CLAUDE", "GITHUB_", "GH_", "ACTIONS_", "RUNNER_", "GIT_", "AUTOFORGE_", "XDG_")
 RUN = "TEST_RUN_OF_AUTOFORGE"  # several runs of the suite may share a machine
@@ -151,7 +152,8 @@ def opened(clone: Path) -> Callable[..., Project]:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[FeatureStore]:
-    opened = FeatureStore.open(sqlite_url(tmp_path / "features.db"))
+    """A feature table of its own, in the hands of who leads."""
+    opened = led(FeatureStore.open(sqlite_url(tmp_path / "features.db")))
     yield opened
     opened.close()
 

@@ -3,10 +3,18 @@
 from sqlalchemy import create_engine
 
 from db.feature import Attempt, Batch, Evidence, Kind, NewFeature
+from db.lease import Owner
 from db.store import FeatureStore
 
 RAN = Evidence(command="pytest -q", exit_code=0, duration_s=1.5, step=0)
 CHECK = Evidence(command="ruff check .", exit_code=0, duration_s=0.25)
+
+ME = Owner("b1", "here", 11, 1.25)
+
+
+def led(store: FeatureStore) -> FeatureStore:
+    """The same table, for who leads: no build can follow."""
+    return store.under(store.take_lease(ME, ttl_s=3600, is_alive=lambda _: True))
 
 
 def added(store: FeatureStore, *names: str) -> list[int]:

@@ -15,7 +15,7 @@ from db.lease import Lease, LeaseHeld, Owner
 from db.models import FeatureRow
 from db.rows import one
 from db.store import FeatureStore
-from tests.tables import added, planned, started
+from tests.tables import added, led, planned, started
 
 PROCESSES, BATCHES = 20, 500
 
@@ -29,6 +29,7 @@ ready, go = os.pipe()
 
 def claim(me):
     store, chance = FeatureStore.open(url), random.Random(me)
+    store = store.under(store.leader())
     os.close(go)
     os.read(ready, 1)  # ends when every process has been started
     while free := [node.id for node in store.nodes() if node.batch_key is None]:
@@ -55,6 +56,7 @@ def store(table_url: str) -> Iterator[FeatureStore]:
 
 
 def test_b2_twenty_processes_claim_every_batch_once(store: FeatureStore, table_url: str) -> None:
+    led(store)
     ids = store.add_features([NewFeature(f"f{number}") for number in range(BATCHES)])
     done = subprocess.run(
         [sys.executable, "-c", CLAIMS, table_url, str(PROCESSES)],
@@ -74,6 +76,8 @@ def test_b2_twenty_processes_claim_every_batch_once(store: FeatureStore, table_u
 
 
 def test_many_threads_write_and_read(store: FeatureStore) -> None:
+    store = led(store)
+
     def work(number: int) -> None:
         [fid] = added(store, f"f{number}")
         planned(store, f"k{number}", fid)

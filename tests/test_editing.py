@@ -11,11 +11,12 @@ from db.errors import InvalidFeatures, NotFound
 from db.feature import BatchStatus, FeatureStatus, NewFeature
 from db.store import FeatureStore
 from tests.standings import GIVEN_UP, PASSED, RUNNING, added, begin, refused, stand
+from tests.tables import led
 
 
 @pytest.fixture
 def store(table_url: str) -> Iterator[FeatureStore]:
-    opened = FeatureStore.open(table_url)
+    opened = led(FeatureStore.open(table_url))
     yield opened
     opened.close()
 

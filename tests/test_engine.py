@@ -1,10 +1,13 @@
 """Where a feature table can be, and what a server that refuses says."""
 
+import contextlib
 import secrets
 import subprocess
 import sys
 import traceback
+from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -12,6 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import make_url, text
 
+from autoforge import settings
+from autoforge.project import Project, table
 from db.engine import SqliteFile, address, sqlite_url
 from db.errors import StoreError
 from db.filesystem import mount_type, shared_memory_works
@@ -67,18 +72,46 @@ def as_role(url: str, name: str, password: str | None = None) -> str:
     return make_url(url).set(username=name, password=password).render_as_string(hide_password=False)
 
 
-def test_b6_a_wrong_password(postgresql: Server) -> None:
-    if not postgresql.ours:
+@contextlib.contextmanager
+def guarded(server: Server, password: str) -> Iterator[str]:
+    """The URL, without its password, of an empty database of a role that the server asks for one."""
+    if not server.ours:
         pytest.skip("asks nobody for a password")
-    wrong = secrets.token_hex()  # not a word of this file, which the traceback shows
-    with postgresql.database(empty=True) as url:
-        behind(url, f"CREATE ROLE {GUARDED} LOGIN PASSWORD 'right'")
+    with server.database(empty=True) as url:
+        behind(url, f"CREATE ROLE {GUARDED} LOGIN PASSWORD '{password}'")
         behind(url, f"GRANT CREATE ON SCHEMA public TO {GUARDED}")
+        yield as_role(url, GUARDED)
+        behind(url, f"DROP OWNED BY {GUARDED}")
+    behind(server.admin, f"DROP ROLE {GUARDED}")
+
+
+def test_b6_a_wrong_password(postgresql: Server) -> None:
+    wrong = secrets.token_hex()  # not a word of this file, which the traceback shows
+    with guarded(postgresql, "right") as url:
         FeatureStore.open(as_role(url, GUARDED, "right")).close()
         with pytest.raises(StoreError, match=r"cannot be reached.*password authentication failed") as raised:
             FeatureStore.open(as_role(url, GUARDED, wrong))
     assert wrong not in everything_said(raised.value)
     assert "\n" not in str(raised.value)
+
+
+def test_b6_the_password_of_the_environment(postgresql: Server, opened: Callable[..., Project]) -> None:
+    right, wrong = secrets.token_hex(), secrets.token_hex()
+
+    def begun(url: str, **variables: str) -> Project:
+        return replace(opened(database__url=url), surroundings=settings.take(dict(variables)))
+
+    with guarded(postgresql, right) as url:
+        project = begun(url, PGPASSWORD=right)
+        with table(project) as store:
+            added(store, "a")
+        assert right not in repr(project)
+        with table(begun(as_role(url, GUARDED, right), PGPASSWORD=wrong)) as store:
+            assert [feature.name for feature in store.features()] == ["a"], "the URL's own counts"
+        for without in (begun(url, PGPASSWORD=wrong), begun(url)):
+            with pytest.raises(StoreError, match="cannot be reached") as raised, table(without):
+                pass
+            assert wrong not in everything_said(raised.value)
 
 
 def test_b6_a_database_that_is_missing(postgresql: Server) -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from autoforge import report
+from autoforge import lock, report
 from autoforge.project import Project, table
 from db.feature import Batch, BatchStatus, FeatureStatus, Kind, NewFeature
 from db.store import FeatureStore
@@ -25,11 +25,12 @@ from tests.standings import (
     refused,
     stand,
 )
+from tests.tables import led
 
 
 @pytest.fixture
 def store(table_url: str) -> Iterator[FeatureStore]:
-    opened = FeatureStore.open(table_url)
+    opened = led(FeatureStore.open(table_url))
     yield opened
     opened.close()
 
@@ -106,10 +107,12 @@ def test_a_reset_forgets_everything_but_the_definition(store: FeatureStore, stat
 )
 def test_a_reset_of_what_passed_leaves_its_batch_alone(store: FeatureStore, batch: BatchStatus) -> None:
     id_ = stand(store, PASSED, batch)
-    if batch in (BatchStatus.WORKING, BatchStatus.BUILT, BatchStatus.PUSHED):
-        refused(
-            store, lambda: store.reset([id_]), f"has passed on autoforge/k{id_}, which is to be published"
-        )
+    said = {
+        BatchStatus.WORKING: "which is not finished: `autoforge build` first",
+        BatchStatus.OPENED: "whose pull request #4 is open: merge or close it, then `autoforge sync`",
+    }
+    if batch in said:
+        refused(store, lambda: store.reset([id_]), f"has passed on autoforge/k{id_}, {said[batch]}")
         return
     before = store.batches()
     store.reset([id_])
@@ -173,7 +176,7 @@ def test_a_closed_feature_gets_a_new_branch_and_the_old_one_stays(opened: Callab
     project = opened()
     add(project, NewFeature("One"))
     build(project, Crew(diligent))
-    with table(project) as store:
+    with table(project) as opened_, lock.lease(opened_, "b") as (store, _):
         [old] = store.batches()
         store.save_batch(replace(old, status=BatchStatus.CLOSED))
         store.retry([1])

@@ -28,7 +28,7 @@ from tests.invoke import invoke, succeed
 from tests.values import NOW, batch, feature, passed
 
 Opened = Callable[..., Project]
-ATTEMPT = Attempt(1, "k3f9ab", Kind.CODE, 1, (1,), "b", "s", Result.PASSED, "", 0.5, 3, NOW, NOW)
+ATTEMPT = Attempt(1, "k3f9ab", Kind.CODE, 1, (1,), "b", "s", 1, Result.PASSED, "", 0.5, 3, NOW, NOW)
 
 
 def event(number: int, name: str = "stage", key: str | None = "k3f9ab", **data: object) -> Event:
@@ -125,7 +125,7 @@ def test_without_a_try_it_says_how_to_begin(clone: Path) -> None:
 def test_b1_a_try_without_an_outcome_runs_only_while_a_build_does(opened: Opened, clone: Path) -> None:
     project = opened()
     [number] = add(project, NewFeature("Door"))
-    with table(project) as store:
+    with table(project) as opened_, lock.lease(opened_, "b") as (store, _):
         store.plan_batch(batch("k3f9ab", number))
         store.start_attempt(
             batch_key="k3f9ab", feature_ids=[number], kind=Kind.CODE, build_id="b", session_id="s"

@@ -1,11 +1,6 @@
 """One build leads: its lease is taken, renewed, released and lost, and what it writes without it changes nothing."""
 
-import contextlib
-import os
-import signal
-import subprocess
-import sys
-import time
+import inspect
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -13,14 +8,14 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from db.feature import Batch, BatchStatus, Ended, Kind, PrStatus, Result
+from db.batches import BatchTable
+from db.errors import StoreError
+from db.feature import Batch, BatchStatus, Ended, Kind, Moved, PrStatus, Result
 from db.lease import Lease, LeaseHeld, LeaseLost, Owner
 from db.store import FeatureStore
-from tests.postgres import Server
-from tests.tables import CHECK, RAN, added, behind, everything, planned, started
+from tests.tables import CHECK, ME, RAN, added, everything, passed, planned, started
 
-ME, OTHER = Owner("b1", "here", 11, 1.25), Owner("b2", "there", 22, 2.5)
-LIMIT_S = 20.0
+OTHER = Owner("b2", "there", 22, 2.5)
 
 
 @pytest.fixture
@@ -99,9 +94,14 @@ def test_b2_a_leader_is_followed_when_its_time_is_over(store: FeatureStore) -> N
 WRITES: dict[str, Callable[[FeatureStore], object]] = {
     "plan_batch": lambda s: s.plan_batch(Batch("k3", "autoforge/k3", (3,))),
     "save_batch": lambda s: s.save_batch(replace(s.batch("k1"), summary="mine")),
+    "move_batches": lambda s: s.move_batches([Moved(s.batch("k4"), {"c4": "d4"})]),
+    "publish_again": lambda s: s.publish_again("k4", branch="autoforge/x-k4-2", why="w"),
     "drop_planned": lambda s: s.drop_planned("k2"),
     "start_attempt": lambda s: s.start_attempt(
         batch_key="k2", feature_ids=[2], kind=Kind.CODE, build_id="b1", session_id="s"
+    ),
+    "start_repair": lambda s: s.start_repair(
+        batch_key="k4", feature_ids=[4], kind=Kind.RESTACK, build_id="b1", session_id="s"
     ),
     "record_pass": lambda s: s.record_pass(
         batch_key="k1", feature_id=1, commit_sha="c1", evidence=[RAN], checks=[CHECK]
@@ -123,11 +123,23 @@ def followed(store: FeatureStore, lease: Lease) -> None:
 
 
 def at_work(store: FeatureStore) -> None:
-    """Feature 1 runs in k1, feature 2 is planned in k2, feature 3 is free."""
-    a, b, _ = added(store, "a", "b", "c")
-    planned(store, "k1", a)
-    planned(store, "k2", b)
-    started(store, "k1", a)
+    """Feature 1 runs in k1, feature 2 is planned in k2, feature 3 is free, feature 4 has passed in k4."""
+    lease = taken(store)
+    mine = store.under(lease)
+    a, b, _, d = added(store, "a", "b", "c", "d")
+    planned(mine, "k1", a)
+    planned(mine, "k2", b)
+    planned(mine, "k4", d)
+    started(mine, "k1", a)
+    started(mine, "k4", d)
+    passed(mine, "k4", d, "c4")
+    mine.save_batch(replace(mine.batch("k4"), status=BatchStatus.BUILT))
+    store.release_lease(lease)
+
+
+def test_every_write_of_the_leader_is_tried_here() -> None:
+    methods = inspect.getmembers(BatchTable, inspect.isfunction)
+    assert {name for name, method in methods if "self._owned()" in inspect.getsource(method)} == set(WRITES)
 
 
 @pytest.mark.parametrize("name", WRITES)
@@ -150,131 +162,23 @@ def test_a_lost_lease_changes_nothing(
     for write in WRITES.values():
         with pytest.raises(LeaseLost, match="no longer leads"):
             write(late)
+    with pytest.raises(LeaseLost):
+        late.ensure_leading()
     assert everything(store) == before
-    assert late.features() == store.features(), "to read needs no lease"
-    late.add_features([])  # nor does what a person writes
 
 
-def test_an_attempt_records_its_lease(store: FeatureStore, table_url: str) -> None:
+def test_who_does_not_lead_reads_and_writes_only_what_a_person_may(store: FeatureStore) -> None:
+    at_work(store)
+    before = everything(store)
+    for write in WRITES.values():
+        with pytest.raises(StoreError, match="Only the build that leads may change batches"):
+            write(store)
+    assert everything(store) == before
+    store.skip(added(store, "e"))
+
+
+def test_an_attempt_records_its_lease(store: FeatureStore) -> None:
     at_work(store)
     lease = taken(store)
-    started(store.under(lease), "k2", 2)
-    assert behind(table_url, "SELECT lease_token FROM attempts ORDER BY id") == [(None,), (lease.token,)]
-
-
-# Processes
-
-LEADER = """
-import os, signal, sys
-from db.errors import StoreError
-from db.lease import Owner
-from db.store import FeatureStore
-
-url, host, ttl_s, busy_s = sys.argv[1], sys.argv[2], float(sys.argv[3]), float(sys.argv[4])
-store = FeatureStore.open(url, busy_timeout_s=busy_s)
-lease = store.take_lease(Owner("first", host, os.getpid(), 1.0), ttl_s=ttl_s, is_alive=lambda _: True)
-print("leads", flush=True)
-for order in sys.stdin:
-    try:
-        if order == "hold\\n":
-            with store._database.write() as session:
-                session.connection().exec_driver_sql("UPDATE leases SET build_id = 'half'")
-                print("holds", flush=True)
-                os.kill(os.getpid(), signal.SIGSTOP)
-        else:
-            store.under(lease).record_event(build_id="first", batch_key=None, name="late", data={})
-        print("written", flush=True)
-    except StoreError as error:
-        print(type(error).__name__, error, flush=True)
-"""
-
-
-class Leader:
-    """A process that takes the lease, and writes when it is told to."""
-
-    def __init__(self, url: str, *, host: str, ttl_s: float, busy_s: float = 5) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", LEADER, url, host, str(ttl_s), str(busy_s)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        assert self.process.stdin
-        assert self.process.stdout
-        self.orders, self.answers = self.process.stdin, self.process.stdout
-        assert self.answers.readline() == "leads\n"
-
-    def told(self, order: str) -> str:
-        self.orders.write(f"{order}\n")
-        self.orders.flush()
-        return self.answers.readline()
-
-    def is_alive(self, owner: Owner) -> bool:
-        return owner.pid == self.process.pid and self.process.poll() is None
-
-    def close(self) -> None:
-        self.process.kill()
-        self.process.wait()
-        self.answers.close()
-        with contextlib.suppress(BrokenPipeError):
-            self.orders.close()
-
-
-def taken_in_time(store: FeatureStore, owner: Owner, leader: Leader) -> tuple[Lease, int]:
-    """The lease, as soon as it can be had, and how often it could not."""
-    limit = time.monotonic() + LIMIT_S
-    for refused in range(10_000):
-        try:
-            return store.take_lease(owner, ttl_s=60, is_alive=leader.is_alive), refused
-        except LeaseHeld:
-            assert time.monotonic() < limit
-            time.sleep(0.02)
-    raise AssertionError
-
-
-@pytest.mark.parametrize("host", ["here", "there"])
-def test_b1_a_killed_leader_is_followed(store: FeatureStore, table_url: str, host: str) -> None:
-    with closing(Leader(table_url, host=host, ttl_s=1)) as leader:
-        with pytest.raises(LeaseHeld):
-            store.take_lease(ME, ttl_s=60, is_alive=leader.is_alive)
-        leader.process.kill()
-        leader.process.wait()
-        lease, refused = taken_in_time(store, ME, leader)
-    assert store.leader() == lease
-    assert (refused == 0) is (host == ME.host), "at once on the same host, else after its time"
-
-
-def test_b1_a_leader_that_stood_still_writes_nothing_when_it_goes_on(
-    store: FeatureStore, table_url: str
-) -> None:
-    with closing(Leader(table_url, host="there", ttl_s=1)) as leader:
-        assert leader.told("write") == "written\n"
-        leader.process.send_signal(signal.SIGSTOP)
-        lease, _ = taken_in_time(store, ME, leader)
-        before = everything(store)
-        leader.process.send_signal(signal.SIGCONT)
-        assert leader.told("write").startswith("LeaseLost This build no longer leads")
-        assert (everything(store), store.leader()) == (before, lease)
-        store.under(lease).record_event(build_id="b1", batch_key=None, name="n", data={})
-
-
-def test_b1_a_leader_killed_in_the_middle_of_a_write_leaves_nothing_and_blocks_nobody(
-    store: FeatureStore, table_url: str
-) -> None:
-    with closing(Leader(table_url, host="here", ttl_s=60)) as leader:
-        assert leader.told("hold") == "holds\n"
-        leader.process.kill()
-        leader.process.wait()
-        assert [each.owner.build_id for each in [store.leader()] if each] == ["first"]
-        assert taken_in_time(store, ME, leader)[1] == 0
-
-
-def test_b1_the_server_ends_a_write_that_stands_still(postgresql: Server) -> None:
-    with postgresql.database() as url, closing(FeatureStore.open(url, busy_timeout_s=10)) as store:
-        with closing(Leader(url, host="there", ttl_s=0, busy_s=1)) as leader:
-            assert leader.told("hold") == "holds\n"
-            lease = taken(store)  # waits until the server has lost patience
-            os.kill(leader.process.pid, signal.SIGCONT)
-            assert leader.answers.readline().startswith("StoreError The feature table postgresql://")
-            assert leader.told("write").startswith("LeaseLost")
-        assert store.leader() == lease
+    tried = started(store.under(lease), "k2", 2)
+    assert tried.lease_token == lease.token > store.attempts("k1")[0].lease_token

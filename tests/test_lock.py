@@ -1,10 +1,14 @@
 """The repository's lock: one holder, known by its pid, gone with its process."""
 
+import asyncio
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -12,6 +16,8 @@ import pytest
 from autoforge import lock
 from autoforge.errors import BuildActive
 from autoforge.process import start_time
+from db.engine import sqlite_url
+from db.store import FeatureStore
 
 HOLD = """
 import sys
@@ -98,3 +104,27 @@ def test_it_is_freed_when_the_build_fails(tmp_path: Path) -> None:
         raise ZeroDivisionError
     with lock.lead(tmp_path, "second"):
         pass
+
+
+def test_b6_a_table_that_cannot_be_written_for_a_while_costs_no_lease(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    url = sqlite_url(tmp_path / "features.db")
+
+    async def until(what: Callable[[], bool]) -> None:
+        async with asyncio.timeout(20):
+            while not what():
+                await asyncio.sleep(0.01)
+
+    async def work(opened: FeatureStore) -> None:
+        with lock.lease(opened, "b") as (store, lease):
+            keeping = asyncio.create_task(lock.keep(store, lease, ttl_s=0.3))
+            with closing(sqlite3.connect(tmp_path / "features.db", isolation_level=None)) as other:
+                other.execute("BEGIN IMMEDIATE")
+                await until(lambda: "the lease was not renewed" in caplog.text)
+            await until(lambda: lease != opened.leader() is not None)
+            assert not keeping.done()
+            keeping.cancel()
+
+    with closing(FeatureStore.open(url, busy_timeout_s=0)) as opened:
+        asyncio.run(work(opened))

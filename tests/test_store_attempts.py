@@ -1,6 +1,7 @@
 """The feature table as its callers see it: attempts and history, on each database."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,16 +12,19 @@ from db.feature import (
     BatchStatus,
     Ended,
     FeatureStatus,
+    Kind,
+    Moved,
+    Parent,
     PrStatus,
     Result,
 )
 from db.store import FeatureStore
-from tests.tables import CHECK, RAN, added, behind, everything, passed, planned, started
+from tests.tables import CHECK, RAN, added, behind, everything, led, passed, planned, started
 
 
 @pytest.fixture
 def store(table_url: str) -> Iterator[FeatureStore]:
-    opened = FeatureStore.open(table_url, busy_timeout_s=5)
+    opened = led(FeatureStore.open(table_url, busy_timeout_s=5))
     yield opened
     opened.close()
 
@@ -135,6 +139,65 @@ def test_money_is_summed_by_build(store: FeatureStore) -> None:
         attempt = started(store, "k1", fid, build=build)
         store.end_attempt(attempt.id, Ended(Result.FAILED, cost_usd=cost_usd), max_attempts=9)
     assert (store.spent_usd(), store.spent_usd("b1"), store.spent_usd("zz")) == (0.75, 0.5, 0.0)
+
+
+def test_a_repair_leaves_its_batch_and_features_as_they_are(store: FeatureStore) -> None:
+    a, b = added(store, "a", "b")
+    planned(store, "k1", a)
+    planned(store, "k2", b)
+    repair = {"batch_key": "k1", "kind": Kind.RESTACK, "build_id": "b1", "session_id": "s"}
+    with pytest.raises(StoreError, match="Batch k1 is planned: there is nothing in it to repair"):
+        store.start_repair(feature_ids=[a], **repair)
+    started(store, "k1", a)
+    passed(store, "k1", a, "c1")
+    for status in (BatchStatus.BUILT, BatchStatus.PUSHED, BatchStatus.OPENED):
+        store.save_batch(replace(store.batch("k1"), status=status))
+        before = store.batch("k1"), store.features()
+        attempt = store.start_repair(feature_ids=[a], **repair)
+        assert (attempt.kind, attempt.feature_ids) == (Kind.RESTACK, (a,))
+        assert attempt in store.running_attempts()
+        store.end_attempt(attempt.id, Ended(Result.FAILED, "no", cost_usd=0.5), max_attempts=1)
+        assert (store.batch("k1"), store.features()) == before
+    assert [tried.number for tried in store.attempts("k1")] == [1, 2, 3, 4]
+    assert store.spent_usd("b1") == 1.5
+    with pytest.raises(StoreError, match="does not belong to batch k1"):
+        store.start_repair(feature_ids=[b], **repair)
+
+
+def test_a_repair_ends_also_when_its_feature_was_removed_meanwhile(store: FeatureStore) -> None:
+    [fid] = added(store, "a")
+    planned(store, "k1", fid)
+    store.end_attempt(started(store, "k1", fid).id, Ended(Result.FAILED), max_attempts=9)
+    passed(store, "k1", fid, "c1")
+    store.save_batch(replace(store.batch("k1"), status=BatchStatus.BUILT))
+    attempt = store.start_repair(
+        batch_key="k1", feature_ids=[fid], kind=Kind.RESTACK, build_id="b1", session_id="s"
+    )
+    store.reset([fid])
+    store.remove([fid])
+    store.end_attempt(attempt.id, Ended(Result.PASSED), max_attempts=1)
+    assert store.running_attempts() == []
+
+
+def test_moved_batches_are_written_together_with_their_commits(store: FeatureStore) -> None:
+    a, b, c = added(store, "a", "b", "c")
+    for key, ids in (("k1", (a, b)), ("k2", (c,))):
+        planned(store, key, *ids)
+        started(store, key, *ids)
+        for fid in ids:
+            passed(store, key, fid, f"c{fid}")
+        store.save_batch(replace(store.batch(key), status=BatchStatus.PUSHED))
+    below = replace(store.batch("k1"), head_sha="d2", base_sha="base", notes=("moved",))
+    above = replace(store.batch("k2"), head_sha="d3", parents=(Parent("k1", "d2"),))
+    before = everything(store)
+    with pytest.raises(NotFound, match="no batch gone"):
+        store.move_batches([Moved(below, {"c1": "d1"}), Moved(replace(above, key="gone"), {})])
+    assert everything(store) == before
+    store.move_batches([Moved(below, {"c1": "d1", "c3": "no"}), Moved(above, {"c3": "d3", "c2": "no"})])
+    assert [f.commit_sha for f in sorted(store.features(), key=lambda f: f.id)] == ["d1", "c2", "d3"]
+    for wanted in (below, above):
+        stored = store.batch(wanted.key)
+        assert stored == replace(wanted, updated_at=stored.updated_at)
 
 
 def test_a_pull_request_is_written_to_passed_features_only(store: FeatureStore) -> None:
