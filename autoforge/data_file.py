@@ -24,7 +24,7 @@ _KINDS = (
 )
 
 
-def parse(path: Path) -> object:
+def parse(path: Path, *, max_bytes: int = MAX_BYTES) -> object:
     """What the file holds, by its suffix. Raises UsageError, and nothing else whatever the file holds.
 
     Refused on top of the language's rules: a key given twice, NUL bytes, NaN in JSON, aliases and tags in YAML.
@@ -38,7 +38,7 @@ def parse(path: Path) -> object:
     if path.suffix.lower() not in parsers:
         raise UsageError(f"{path.name} has no known type; expected a file that ends in {', '.join(parsers)}.")
     language, parser = parsers[path.suffix.lower()]
-    text = _text(path)
+    text = _text(path, max_bytes)
     try:
         return parser(text)
     except RecursionError as error:
@@ -63,18 +63,18 @@ def quote(value: object) -> str:
     return f'"{text}…"' if len(value) > _SHOWN else f'"{text}"'
 
 
-def _text(path: Path) -> str:
+def _text(path: Path, max_bytes: int) -> str:
     try:
         if path.is_dir():
             raise UsageError(f"{path} is a folder; expected a file.")
         if not path.is_file():
             raise UsageError(f"There is no file {path}.")
         with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
+            data = file.read(max_bytes + 1)
     except (OSError, ValueError) as error:
         raise UsageError(f"{path} cannot be read: {error}.") from error
-    if len(data) > MAX_BYTES:
-        raise UsageError(f"{path.name} is larger than {MAX_BYTES // 1_000_000} MB; split it.")
+    if len(data) > max_bytes:
+        raise UsageError(f"{path.name} is larger than {max_bytes // 1_000_000} MB; split it.")
     if b"\0" in data:
         raise UsageError(f"{path.name} has a NUL byte in line {_line(data, data.index(0))}; expected text.")
     try:

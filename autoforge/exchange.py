@@ -1,4 +1,4 @@
-"""The feature table as a JSON file, written and read without loss, and the files of older tools."""
+"""What comes into the feature table and leaves it: its own JSON file without loss, older tools' files, issues."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -9,9 +9,10 @@ from pathlib import Path
 from types import UnionType
 from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, get_type_hints
 
-from autoforge import feature_file
+from autoforge import feature_file, issues
 from autoforge.data_file import describe, parse, quote
 from autoforge.errors import UsageError
+from autoforge.project import Project, connect
 from db import legacy, legacy_table
 from db.feature import Batch, Feature, FeatureStatus
 from db.legacy import Legacy
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 VERSION = 1
 LEGACY_LIST = "feature_list.json"
 MAX_NUMBER = 1_000_000_000
+MAX_BYTES = 100_000_000  # of an export; a list that a person writes is smaller
 _HEAD: Mapping[str, object] = {"autoforge": "features", "version": VERSION}
 _NOT_PORTABLE = ("worktree_path",)
 """Columns of a batch that mean something only on the machine that wrote them."""
@@ -69,7 +71,7 @@ def take_in(path: Path, table: "FeatureTable") -> Imported:
     """Store what the file holds, all of it or nothing. Raises UsageError and StoreError."""
     if _is_database(path):
         return _restore_legacy(table, legacy_table.read(path))
-    data = parse(path) if path.suffix.lower() == ".json" else None
+    data = parse(path, max_bytes=MAX_BYTES) if path.suffix.lower() == ".json" else None
     if isinstance(data, dict) and "autoforge" in data:
         features, batches = load(data, path.name)
         running = [f.id for f in features if f.status is FeatureStatus.RUNNING]
@@ -83,6 +85,29 @@ def take_in(path: Path, table: "FeatureTable") -> Imported:
         return _restore_legacy(table, legacy.from_items(data))
     known = {feature_file.fold(f.name): f.id for f in table.features()}
     return Imported(tuple(table.add_features(feature_file.read(path, known))))
+
+
+def take_issues(project: Project, table: "FeatureTable", *, label: str | None) -> Imported:
+    """Store the open issues of the remote's repository, all of them that are new or nothing.
+
+    Raises UsageError, StoreError and ForgeFailed.
+    """
+    remote, forge = project.settings.remote, connect(project)
+    if project.slug is None:
+        raise UsageError(
+            f"The remote {remote} is no known GitHub repository: there are no issues to import. For GitHub Enterprise "
+            "set `github.api_url`."
+        )
+    if forge is None:
+        raise UsageError("GitHub needs a token that may read the repository's issues: set GITHUB_TOKEN.")
+    found, features = forge.issues(label), table.features()
+    ids: dict[int, list[int]] = {}
+    for feature in features:
+        if feature.issue_number is not None:
+            ids.setdefault(feature.issue_number, []).append(feature.id)
+    known = issues.Known(frozenset(feature_file.fold(f.name) for f in features), ids)
+    mapped = issues.to_features(found, known, slug=project.slug, label=label)
+    return Imported(tuple(table.add_features(mapped.features)) if mapped.features else (), mapped.notes)
 
 
 def _is_database(path: Path) -> bool:

@@ -30,6 +30,9 @@ class Reviewer:
     def open(self, head: str, base: str = "main") -> int:
         return int(self._send("POST", "pulls", title="by hand", head=head, base=base)["number"])
 
+    def open_issue(self, title: str, body: str = "", *labels: str) -> int:
+        return int(self._send("POST", "issues", title=title, body=body, labels=labels)["number"])
+
     def merge(self, number: int | None, how: str = "merge") -> str:
         return str(self._send("PUT", f"pulls/{number}/merge", merge_method=how)["sha"])
 

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autoforge import exchange
+from autoforge.data_file import MAX_BYTES
 from autoforge.errors import UsageError
 from db.engine import sqlite_url
 from db.errors import InvalidFeatures, StoreError
@@ -29,11 +30,12 @@ from db.feature import (
     Result,
 )
 from db.store import FeatureStore
+from tests.tables import led
 
 
 @pytest.fixture
 def other(tmp_path: Path) -> Iterator[FeatureStore]:
-    opened = FeatureStore.open(sqlite_url(tmp_path / "other.db"))
+    opened = led(FeatureStore.open(sqlite_url(tmp_path / "other.db")))
     yield opened
     opened.close()
 
@@ -116,6 +118,25 @@ def test_what_was_running_is_pending_where_nothing_runs(
     imported = exchange.take_in(written(store, tmp_path / "a.json"), other)
     assert imported.notes == ("#1 was running and is pending",)
     assert other.feature(1).status is FeatureStatus.PENDING
+
+
+def test_a_large_table_comes_back(store: FeatureStore, other: FeatureStore, tmp_path: Path) -> None:
+    """Larger than a list that a person may import."""
+    store.add_features([NewFeature(f"Feature {n}", "what is wanted " * 3500) for n in range(220)])
+    file = written(store, tmp_path / "a.json")
+    assert MAX_BYTES < file.stat().st_size < exchange.MAX_BYTES
+    assert len(exchange.take_in(file, other).ids) == 220
+    assert other.snapshot() == store.snapshot()
+
+
+def test_a_list_of_a_persons_stays_limited(other: FeatureStore, tmp_path: Path) -> None:
+    file = tmp_path / "a.json"
+    file.write_text(json.dumps([{"name": "x", "description": "y" * MAX_BYTES}]))
+    with pytest.raises(UsageError, match="larger than 10 MB"):
+        exchange.take_in(file, other)
+    file.write_bytes(b" " * (exchange.MAX_BYTES + 1))
+    with pytest.raises(UsageError, match="larger than 100 MB"):
+        exchange.take_in(file, other)
 
 
 TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=8)

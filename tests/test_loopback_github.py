@@ -126,31 +126,6 @@ def test_branches_commits_and_refs(world: World) -> None:
     refused(404, repo.get_branch, "new")
 
 
-def test_a_deleted_head_or_base_closes(world: World) -> None:
-    world.feature("parent")
-    world.feature("child", base="parent")
-    world.push(":parent")
-    states = {p.number: p.state for p in world.repo().get_pulls(state="all")}
-    assert states == {1: "closed", 2: "closed"}
-    child = world.repo().get_pull(2)
-    assert "closed pull request" in refused(422, child.edit, base="main")
-    assert "The parent branch has been deleted." in refused(422, child.edit, state="open")
-    world.push("parent")
-    child.edit(state="open")
-    child.edit(base="main")
-    assert (child.state, child.base.ref) == ("open", "main")
-
-
-def test_a_deleted_base_of_a_merged_pull_request_can_retarget(world: World) -> None:
-    world.origin.retarget_on_base_delete = world.origin.delete_branch_on_merge = True
-    parent = world.feature("parent")
-    world.feature("child", base="parent")
-    parent.merge(merge_method="squash")
-    assert world.tip("refs/heads/parent") == ""
-    child = world.repo().get_pull(2)
-    assert (child.state, child.base.ref) == ("open", "main")
-
-
 @pytest.mark.parametrize("how", ["amended", "added to"])
 def test_a_head_that_moved_while_closed_cannot_be_reopened(world: World, how: str) -> None:
     pull = world.feature()
@@ -218,3 +193,6 @@ def test_addresses_carry_host_port_and_prefix(world: World) -> None:
 def test_an_unwritten_route_says_so(world: World) -> None:
     said = refused(501, lambda: list(world.repo().get_labels()))
     assert "does not answer GET /repos/OWNER/NAME/labels" in said
+    query = {"query": "mutation Mutation($input: DeleteRefInput!) { deleteRef(input: $input) { x } }"}
+    status, _, said = world.client().requester.requestJson("POST", "/graphql", input=query)
+    assert (status, "does not answer the GraphQL query" in said) == (501, True)

@@ -27,26 +27,57 @@ def register(group: typer.Typer) -> None:
 
 def import_(
     context: typer.Context,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A list, an export, or an older tool's file.")],
+    file: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="FILE", help="A list, an export, or an older tool's file.", show_default=False
+        ),
+    ] = None,
+    github: Annotated[bool, typer.Option("--github", help="The repository's open issues.")] = False,
+    label: Annotated[
+        str | None, typer.Option(help="Only issues with this label.", show_default=False)
+    ] = None,
+    json_: Json = False,
     repository: Repository = None,
 ) -> None:
-    """Store all features of a file, or none.
+    """Store all features of a file, or none; or a repository's issues.
 
     A file is a JSON, YAML or TOML list, what `features export` wrote, or an older tool's feature_list.json or
     features.db. Nothing is stored when one of the features is not valid.
+
+    With --github, each open issue that is not in the table becomes a feature: its task list the acceptance steps,
+    "depends on #N" and "blocked by #N" the dependencies. Its pull request closes the issue.
     """
     from autoforge import exchange
     from autoforge.project import table
 
-    with table(open_project(context, repository)) as store:
-        imported = exchange.take_in(file, store)
+    _check_source(file, github=github, label=label)
+    project = open_project(context, repository)
+    with table(project) as store:
+        imported = (
+            exchange.take_in(file, store) if file else exchange.take_issues(project, store, label=label)
+        )
+    if json_:
+        print_json({"features": imported.ids, "notes": imported.notes})
+        return
     ids = imported.ids
     many = f"{len(ids)} features: #{min(ids)} to #{max(ids)}" if len(ids) > 1 else ""
-    say(f"Imported {many or f'feature #{ids[0]}'}.")
+    say(f"Imported {many or f'feature #{ids[0]}'}." if ids else "There is nothing new to import.")
     for note in imported.notes[:SHOWN_NOTES]:
         say(f"  {note}")
     if len(imported.notes) > SHOWN_NOTES:
         say(f"  and {len(imported.notes) - SHOWN_NOTES} more")
+
+
+def _check_source(file: Path | None, *, github: bool, label: str | None) -> None:
+    from autoforge.errors import UsageError
+
+    if file and github:
+        raise UsageError("Give a FILE or --github, not both.")
+    if not file and not github:
+        raise UsageError("Give a FILE to import, or --github for the repository's open issues.")
+    if label is not None and not (github and label.strip()):
+        raise UsageError("--label names a label of issues: give it with --github.")
 
 
 def export(
@@ -58,7 +89,7 @@ def export(
 ) -> None:
     """Write all features with everything that is known of them.
 
-    `features import` reads the file in another repository or clone.
+    `features import` reads the file in another repository or clone, up to 100 MB.
     """
     from autoforge import exchange
     from autoforge.project import table
