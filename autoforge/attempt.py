@@ -187,26 +187,27 @@ def _gate(job: Job, path: Path, place: Place, events: Events) -> Gate:
 
 
 def rules_of(job: Job, path: Path, place: Place) -> Rules:
-    settings = job.settings
+    settings, policy = job.settings, _policy(job, path, place)
     return Rules(
         cwd=place.project,
         env=for_commands(job.surroundings, place, settings.environment.keep),
         commands=job.verify,
         timeout_s=settings.verify.timeout_s,
-        protected=_protected(job),
+        protected=policy.protected,
         max_file_bytes=settings.commit.max_file_bytes,
-        policy=_policy(job, path, place),
+        policy=policy,
     )
 
 
 def _policy(job: Job, path: Path, place: Place) -> guard.Policy:
-    return guard.Policy(root=path, tmp=place.scratch, protected=_protected(job), branch=job.batch.branch)
+    return policy_of(job.repo, job.settings, root=path, tmp=place.scratch, branch=job.batch.branch)
 
 
-def _protected(job: Job) -> tuple[str, ...]:
-    """Patterns from the top of the repository, those of a project below it included."""
-    ours = [f"{job.repo.prefix}/{name}" for name in ("autoforge.toml", ".autoforge/**") if job.repo.prefix]
-    return (*guard.PROTECTED, *ours, *job.settings.commit.protected)
+def policy_of(repo: Repository, settings: Settings, *, root: Path, tmp: Path, branch: str) -> guard.Policy:
+    """What an agent in the worktree `root` may do; patterns of protected paths count from the top of the repository."""
+    ours = [f"{repo.prefix}/{name}" for name in ("autoforge.toml", ".autoforge/**") if repo.prefix]
+    protected = (*guard.PROTECTED, *ours, *settings.commit.protected)
+    return guard.Policy(root=root, tmp=tmp, protected=protected, branch=branch)
 
 
 def session_of(job: Job, path: Path, place: Place, *, unfinished: bool) -> Session:

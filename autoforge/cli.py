@@ -18,6 +18,7 @@ from autoforge.commands import (
     demo,
     features,
     graph,
+    guard,
     history,
     init,
     land,
@@ -58,6 +59,7 @@ def app() -> typer.Typer:
         land.land,
         sync.sync,
         restack.restack,
+        guard.guard,
         demo.demo,
     ):
         cli.command()(command)

@@ -7,7 +7,7 @@ from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 from types import UnionType
-from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin
 
 from autoforge import feature_file, issues
 from autoforge.data_file import describe, parse, quote
@@ -162,12 +162,12 @@ def _value(kind: type[V], item: object, where: str) -> V:
     """A frozen value from an object with its fields; those with a default may be missing."""
     if not isinstance(item, dict):
         raise UsageError(f"{where} is {describe(item)}; expected an object.")
-    hints, known = get_type_hints(kind), {f.name: f for f in fields(kind)}  # type: ignore[arg-type]
+    known = {f.name: f for f in fields(kind)}  # type: ignore[arg-type]
     if unknown := [key for key in item if key not in known]:
         raise UsageError(f"{where} has the unknown key {quote(unknown[0])}.")
     if missing := [name for name, f in known.items() if name not in item and _is_required(f)]:
         raise UsageError(f"{where} has no {missing[0]}.")
-    return kind(**{name: _read(hints[name], value, f"{where}, {name}") for name, value in item.items()})
+    return kind(**{name: _read(known[name].type, value, f"{where}, {name}") for name, value in item.items()})
 
 
 def _is_required(field: Field[Any]) -> bool:
