@@ -152,7 +152,7 @@ def test_a_reset_while_the_branch_is_pushed_stops_its_pull_request(
     project = opened(token=TOKEN, api_url=github.url)
     add(project, NewFeature("One"))
     hook = clone / ".git" / "hooks" / "pre-push"
-    hook.write_text(f"#!/bin/sh\nrm \"$0\"; {' '.join(CONSOLE_SCRIPT)} features reset 1\n")
+    hook.write_text(f'#!/bin/sh\nrm "$0"; {" ".join(CONSOLE_SCRIPT)} features reset 1\n')
     hook.chmod(0o755)
     assert build(project, Crew(diligent), auto_pr=True).exit_code == 0
     [first, second] = batches(project)
