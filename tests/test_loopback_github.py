@@ -126,24 +126,6 @@ def test_branches_commits_and_refs(world: World) -> None:
     refused(404, repo.get_branch, "new")
 
 
-@pytest.mark.parametrize("how", ["amended", "added to"])
-def test_a_head_that_moved_while_closed_cannot_be_reopened(world: World, how: str) -> None:
-    pull = world.feature()
-    before = pull.head.sha
-    pull.edit(state="closed")
-    if how == "amended":
-        world.git("commit", "-q", "--amend", "-m", "other")
-    else:
-        world.commit("feat", "more.txt")
-    world.push("+feat")
-    message = "state cannot be changed. The feat branch was force-pushed or recreated."
-    assert message in refused(422, pull.edit, state="open")
-    assert world.repo().get_pull(1).head.sha == before
-    world.push(f"+{before}:feat")
-    pull.edit(state="open")
-    assert pull.state == "open"
-
-
 def test_commits_that_reach_the_base_by_a_push_count_as_merged(world: World) -> None:
     world.feature()
     world.push("feat:main")
