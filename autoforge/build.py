@@ -1,11 +1,12 @@
 """One build: what it was started with, and how it is told to stop."""
 
 import asyncio
-from collections.abc import Callable
+import contextlib
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from autoforge.attempt import AgentRun, Events
 from autoforge.budget import Pause
@@ -14,6 +15,8 @@ from autoforge.project import Project
 from db.store import FeatureStore
 from git_workflow.base import Target
 from git_workflow.forge import Forge
+
+T = TypeVar("T")
 
 
 class PauseUntil(Protocol):
@@ -34,6 +37,19 @@ class Stop:
 
     draining: asyncio.Event = field(default_factory=asyncio.Event)
     now: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+async def unless(stop: asyncio.Event, work: Awaitable[T]) -> T | None:
+    """Its result, which is never None; None when it was cancelled because of the stop."""
+    running, stopped = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait({running, stopped}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        stopped.cancel()
+        running.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await running
+    return None if running.cancelled() else running.result()
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,11 @@
 """Merges verified batches into the local target, parents first, each verified together with what is there."""
 
 import asyncio
-import contextlib
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from autoforge import adoption, landed, landing_order, preflight, pull_request, restack, trial, verify
-from autoforge.build import Build
+from autoforge.build import Build, unless
 from autoforge.errors import AutoforgeError, UsageError
 from autoforge.events import Event, EventKind
 from autoforge.landing_order import NOT_LANDED
@@ -148,8 +147,9 @@ async def _merge(build: Build, batch: Batch) -> str | None:
             sign=build.project.settings.commit.sign,
         )
         _tell(build, batch.key, f"verifying {batch.branch} merged into {target} ({old[:10]})")
-        if why := await _unless_stopped(build, _verify(build, batch, old=old, made=made)):
-            return why
+        red = await unless(build.stop.draining, _verify(build, batch, old=old, made=made))
+        if red != "":
+            return INTERRUPTED if red is None else red
         if await asyncio.to_thread(landing.advance, git, target, old=old, new=made):
             await asyncio.to_thread(landed.recognise, build)
             _tell(build, batch.key, f"landed {batch.branch} in {target} ({made[:10]})")
@@ -157,20 +157,8 @@ async def _merge(build: Build, batch: Batch) -> str | None:
     return f"{target} moved while it was verified, {TRIES} times. Land it when nobody commits there."
 
 
-async def _unless_stopped(build: Build, work: Awaitable[str | None]) -> str | None:
-    testing, stopped = asyncio.ensure_future(work), asyncio.ensure_future(build.stop.draining.wait())
-    try:
-        await asyncio.wait({testing, stopped}, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        stopped.cancel()
-        testing.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await testing
-    return INTERRUPTED if testing.cancelled() else testing.result()
-
-
-async def _verify(build: Build, batch: Batch, *, old: str, made: str) -> str | None:
-    """What is red on the merge, None when all is green on exactly that commit."""
+async def _verify(build: Build, batch: Batch, *, old: str, made: str) -> str:
+    """What is red on the merge, empty when all is green on exactly that commit."""
     commands = await asyncio.to_thread(restack.commands_of, build, batch)
     tried = await trial.run(build, made, commands, slot=0)
     red, known = await trial.caused(build, tried, by=old, slot=0)
@@ -179,7 +167,7 @@ async def _verify(build: Build, batch: Batch, *, old: str, made: str) -> str | N
             build, "", f"`{command}` is red on {build.target_branch} already and was not asked of what lands"
         )
     if not (red or tried.left):
-        return None
+        return ""
     output = build.run_dir / f"land-{batch.key}.txt"
     output.write_text("\n".join(map(_as_text, tried.ran)), "utf-8", "replace")
     where = f"merged into {build.target_branch} ({old[:10]})"

@@ -89,7 +89,9 @@ def check(project_: Project, store: FeatureStore, options: Options) -> None:
     features = store.features()
     known = {f.id for f in features}
     if not known:
-        raise UsageError("There are no features yet. Add some: autoforge features import FILE")
+        raise UsageError(
+            "There are no features yet. Add some: autoforge plan SPEC, or autoforge features import FILE"
+        )
     if unknown := sorted(set(options.features) - known):
         raise UsageError(f"There is no feature #{unknown[0]}. `autoforge features list` shows them.")
     if not any(f.status is FeatureStatus.PENDING for f in features) and not any(

@@ -1,13 +1,12 @@
 """Before a build's first agent: mend what a crash left, learn what happened on the forge, test the target."""
 
 import asyncio
-import contextlib
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from autoforge import landing_order, lane, plan, process, publishing, trial, upkeep, verify
-from autoforge.build import Build
+from autoforge.build import Build, unless
 from autoforge.errors import BaselineRed, UsageError
 from autoforge.events import Event, EventKind
 from autoforge.project import Project
@@ -110,16 +109,7 @@ async def baseline(build: Build) -> Build:
     if build.project.repo.git.run("ls-tree", target.sha) == "":  # there is nothing to verify yet
         return build
     build.show(Event(EventKind.STAGE, "", f"baseline: verifying {target.branch} at {target.sha[:10]}"))
-    testing = asyncio.ensure_future(_test(build, target))
-    stopped = asyncio.ensure_future(build.stop.draining.wait())
-    try:
-        await asyncio.wait({testing, stopped}, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        stopped.cancel()
-        testing.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await testing
-    return build if testing.cancelled() else testing.result()
+    return await unless(build.stop.draining, _test(build, target)) or build
 
 
 async def _test(build: Build, target: Target) -> Build:

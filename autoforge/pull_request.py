@@ -63,7 +63,7 @@ def _type(feature: Feature) -> str:
 def title(features: Sequence[Feature]) -> str:
     """A conventional title for the features that passed."""
     kinds = {_type(feature) for feature in features}
-    names = [_lower_first(feature.name.strip()) for feature in features]
+    names = [_lower_first(harmless(feature.name.strip())) for feature in features]
     text = names[0] if len(names) == 1 else ", ".join(names[:-1]) + " and " + names[-1]
     return _one_line(f"{kinds.pop() if len(kinds) == 1 else 'feat'}: {text}", 100)
 

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from autoforge import plan, trial, verify
-from autoforge.build import Build
+from autoforge import plan, process, trial, verify
+from autoforge.build import Build, unless
 from autoforge.plan import Row
 from db.feature import UNMERGED, Batch, BatchStatus, Feature, FeatureStatus, Moved, Parent
 from git_workflow import base, restack
@@ -121,36 +121,46 @@ def _on(batch: Batch, chosen: Base) -> Batch:
     return replace(batch, base_branch=chosen.branch, parents=parents, last_error=None, check_signature=None)
 
 
-async def verified(build: Build, made: Step) -> Step | Red:
-    """Run again what has shown that the batch works, on what it has become."""
+async def verified(build: Build, made: Step) -> Step | Red | None:
+    """Run again what has shown that the batch works, on what it has become; None when the build was stopped."""
     commands = await asyncio.to_thread(commands_of, build, made.batch)
     if made.same_content or not commands:
         return made
-    assert made.batch.head_sha is not None
     before = await asyncio.to_thread(build.store.batch, made.batch.key)
     signature = f"red {made.batch.head_sha}"
     if before.check_signature == signature:
         return Red(before.last_error or "it is red", signature)
-    slot = build.project.settings.concurrency  # the one after those of the agents
-    tried = await trial.run(build, made.batch.head_sha, commands, slot=slot)
-    red, _ = await trial.caused(build, tried, by=str(made.batch.base_sha), slot=slot)
-    if red or tried.left:
-        git = build.project.repo.git
-        await asyncio.to_thread(git.run, "update-ref", saved_ref(made.batch.key, "red"), made.batch.head_sha)
-        what = (
-            verify.failure_text(red)
-            if red
-            else f"The commands leave files that git does not ignore:\n{tried.left}"
-        )
+    tried = await unless(build.stop.now, _try(build, made.batch, commands))
+    if tried is None:
+        return None
+    ran, what = tried
+    if what:
         return Red(
             f"moved onto {made.batch.base_branch} ({str(made.batch.base_sha)[:10]}) it is red, so it was left as it "
             f"is. Mend it on its branch and push that, then `autoforge sync`.\n{what}",
             signature,
         )
-    checks = tuple(
-        verify.evidence_of(one) for one in tried.ran if one.command in build.verify and one not in tried.red
-    )
+    checks = tuple(verify.evidence_of(one) for one in ran if one.command in build.verify)
     return replace(made, batch=replace(made.batch, checks=checks))
+
+
+async def _try(
+    build: Build, batch: Batch, commands: Sequence[str]
+) -> tuple[tuple[process.Finished, ...], str]:
+    """What was green, and what was not, in words."""
+    assert batch.head_sha is not None
+    git, slot = (
+        build.project.repo.git,
+        build.project.settings.concurrency,
+    )  # the slot after those of the agents
+    await asyncio.to_thread(git.run, "update-ref", saved_ref(batch.key, "moved"), batch.head_sha)
+    tried = await trial.run(build, batch.head_sha, commands, slot=slot)
+    red, _ = await trial.caused(build, tried, by=str(batch.base_sha), slot=slot)
+    green = tuple(one for one in tried.ran if one not in tried.red)
+    if red:
+        return green, verify.failure_text(red)
+    left = f"The commands leave files that git does not ignore:\n{tried.left}" if tried.left else ""
+    return green, left
 
 
 def conflict_signature(conflict: JoinConflict) -> str:

@@ -9,7 +9,7 @@ from autoforge.restack import pushed_base_ref
 from db.feature import Batch, BatchStatus
 from git_workflow import publish, restack
 from git_workflow.command import Git
-from git_workflow.naming import is_join
+from git_workflow.naming import is_join, saved_ref
 
 DONE = (BatchStatus.MERGED, BatchStatus.FOLDED)
 JOINS = "refs/autoforge/joins/"
@@ -33,7 +33,8 @@ def run(build: Build) -> None:
     for batch in batches:
         if batch.status in DONE and batch.head_sha:
             restack.drop(git, batch.branch, batch.head_sha)
-            git.run("update-ref", "-d", pushed_base_ref(batch.key))
+            for ref in (pushed_base_ref(batch.key), saved_ref(batch.key, "moved")):
+                git.run("update-ref", "-d", ref)
     if not build.publish or build.project.remote is None:
         return
     used = {

@@ -8,7 +8,7 @@ from autoforge import adoption, publishing, reconcile, restack, tidy
 from autoforge.build import Build
 from autoforge.events import Event, EventKind
 from autoforge.reconcile import Learnt
-from autoforge.restack import Red
+from autoforge.restack import Red, Step
 from db.feature import UNMERGED, Batch
 from git_workflow.base import Target
 from git_workflow.errors import GitWorkflowError, JoinConflict
@@ -31,6 +31,8 @@ async def run(build: Build, to_publish: Callable[[Batch], bool]) -> Pass:
         found = Pass(list(learnt.notes))
         target = await build.fetch_target()
         for key in await asyncio.to_thread(_bottom_first, build):
+            if build.stop.now.is_set():
+                return found
             try:
                 await _one(build, target, key, pulls=learnt.pulls, to_publish=to_publish, found=found)
             except JoinConflict as conflict:
@@ -98,18 +100,28 @@ async def _one(
     if told := await asyncio.to_thread(restack.merged_with_others, build, target, batch, batches):
         found.notes.append(told)
     step = await asyncio.to_thread(restack.step, build, target, batch, features, batches)
-    if step:
-        made = await restack.verified(build, step)
-        if isinstance(made, Red):
-            await asyncio.to_thread(_mark, build, key, made.reason, made.signature, found)
-            return
-        found.notes += await asyncio.to_thread(restack.store, build, made)
-        build.events.put_nowait(Event(EventKind.STAGE, key, f"moved onto {made.batch.base_branch}"))
+    if step and not await _move(build, step, found):
+        return
     moved = await asyncio.to_thread(build.store.batch, key)
     if moved.pushed_sha and build.publish:
         moved = await publishing.keep_up(build, moved, pulls.get(moved.pr_number or 0))
     if to_publish(batch):
         await publishing.run(build, moved)
+
+
+async def _move(build: Build, step: Step, found: Pass) -> bool:
+    """Whether the batch is now what the step makes of it."""
+    key = step.batch.key
+    made = await restack.verified(build, step)
+    if made is None:
+        found.waiting[key] = "its verification was interrupted"
+        return False
+    if isinstance(made, Red):
+        await asyncio.to_thread(_mark, build, key, made.reason, made.signature, found)
+        return False
+    found.notes += await asyncio.to_thread(restack.store, build, made)
+    build.events.put_nowait(Event(EventKind.STAGE, key, f"moved onto {made.batch.base_branch}"))
+    return True
 
 
 def _mark(build: Build, key: str, reason: str, signature: str | None, found: Pass) -> None:

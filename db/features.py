@@ -172,12 +172,12 @@ def _check_whole(session: Session, features: Sequence[Feature], batches: Sequenc
     keys = {batch.key for batch in batches}
     if len(position) < len(features) or len(keys) < len(batches):
         raise InvalidFeatures("Nothing was stored. An id of a feature or a key of a batch is there twice.")
-    stored = set(session.scalars(select(BatchRow.key).where(BatchRow.key.in_(keys))))
+    stored = keys.intersection(session.scalars(select(BatchRow.key)))
     faults = [f"batch {key} is in the table already" for key in sorted(stored)]
     faults += [
         f"feature #{f.id}: there is no batch {f.batch_key}"
         for f in features
-        if f.batch_key not in {None, *keys}
+        if f.batch_key is not None and f.batch_key not in keys
     ]
     for batch in batches:
         faults += [

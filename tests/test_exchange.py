@@ -220,16 +220,23 @@ def test_b5_the_same_export_twice_is_refused(store: FeatureStore, tmp_path: Path
     assert store.snapshot() == before
 
 
-@pytest.mark.parametrize(
-    "content",
-    [b"", b"\x00" * 100, b"{", b"[" * 100_000, b'{"autoforge": 1}', b"[]", b"junk" * 2_600_000, b"\xff\xfe"],
+JUNK = (
+    b"",
+    b"\x00" * 100,
+    b"{",
+    b"[" * 100_000,
+    b'{"autoforge": 1}',
+    b"[]",
+    b"junk" * 2_600_000,
+    b"\xff\xfe",
 )
+
+
 @pytest.mark.parametrize("suffix", [".json", ".yaml", ".db", ""])
-def test_b5_junk_of_any_name_is_one_clear_error(
-    other: FeatureStore, tmp_path: Path, content: bytes, suffix: str
-) -> None:
+def test_b5_junk_of_any_name_is_one_clear_error(other: FeatureStore, tmp_path: Path, suffix: str) -> None:
     file = tmp_path / f"junk{suffix}"
-    file.write_bytes(content)
-    with pytest.raises((UsageError, StoreError), match="junk"):
-        exchange.take_in(file, other)
-    assert other.features() == []
+    for content in JUNK:
+        file.write_bytes(content)
+        with pytest.raises((UsageError, StoreError), match="junk"):
+            exchange.take_in(file, other)
+        assert other.features() == []

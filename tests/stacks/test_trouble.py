@@ -1,13 +1,19 @@
 """Moves that cannot be made: red ones are not pushed, conflicts go to an agent once, then to a person."""
 
+import asyncio
+import os
+import signal
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from autoforge import lead
 from autoforge.agent.session import SessionEnd
 from autoforge.demo.github import Repository
-from autoforge.project import Project
+from autoforge.leading import Seams
+from autoforge.project import Project, table
 from db.feature import BatchStatus, FeatureStatus, Kind, NewFeature, Result
 from tests.agents import Agent, Crew, diligent
 from tests.builds import add, attempts, build, chain, features
@@ -152,8 +158,6 @@ def test_a_conflict_is_not_started_without_money_for_it(
     poor = clashing.settings.model_copy(
         update={"limits": clashing.settings.limits.model_copy(update={"budget_usd": 0.1})}
     )
-    from dataclasses import replace
-
     ended = build(replace(clashing, settings=poor), crew, auto_pr=True)
     assert (ended.exit_code, crew.sessions) == (4, [])
     assert "conflict" in next(iter(ended.unpublished.values()))
@@ -194,3 +198,33 @@ def test_local_branches_are_restacked_without_a_remote(
     ]
     assert run("git", "show", f"{two.branch}:src/f1.txt", cwd=clone) == "better"
     assert run("git", "branch", cwd=origin).split() == ["*", "main"]
+
+
+def test_a_verification_that_was_interrupted_says_nothing_about_the_branch(
+    stack: Stack, forged: Repository, person: Person, origin: Path, tmp_path: Path
+) -> None:
+    started = tmp_path / "started"
+    project = stack(
+        *chain("One", "Two"),
+        verify__commands=[f"! grep -q slow src/f1.txt || {{ touch {started}; sleep 60; }}"],
+    )
+    before = by_feature(project)[2]
+    person.amends(by_feature(project)[1].branch, {"src/f1.txt": "slow\n"})
+
+    async def stopped() -> None:
+        with table(project) as store:
+            running = asyncio.ensure_future(
+                lead.restack(project, store, lambda _: None, Seams(agent=Crew(diligent)))
+            )
+            while not started.exists():
+                await asyncio.wait({running}, timeout=0.02)
+            os.kill(os.getpid(), signal.SIGTERM)
+            await asyncio.wait_for(running, 20)
+
+    asyncio.run(stopped())
+    after = by_feature(project)[2]
+    assert (after.head_sha, after.last_error, after.check_signature) == (before.head_sha, None, None)
+    assert not project.worktrees.exists()
+    person.amends(by_feature(project)[1].branch, {"src/f1.txt": "fast\n"})
+    assert sync(project)[0] == 0
+    check(project, forged, origin, rewritten=[by_feature(project)[1].branch])

@@ -1,16 +1,14 @@
 """A stack made with git and the table alone, and what people do to it: each action is one event of a history."""
 
-import json
-import os
 import urllib.error
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from autoforge import lock, plan
 from autoforge.demo.github import Repository
 from autoforge.demo.github.follow import follow
-from autoforge.demo.github.git import merged_tree
+from autoforge.demo.github.git import is_ancestor, merged_tree
 from autoforge.demo.github.repository import Pull
 from autoforge.project import Project, table
 from db.feature import Batch, BatchStatus, Ended, Kind, NewFeature, Parent, PrStatus, Result
@@ -40,6 +38,7 @@ class World:
     own: dict[str, set[str]] = field(default_factory=dict)
     theirs: set[str] = field(default_factory=set)
     deleted: set[str] = field(default_factory=set)
+    edited: set[str] = field(default_factory=set)
     tangled: bool = False
     marks: int = 0
     story: list[str] = field(default_factory=list)
@@ -52,7 +51,9 @@ class World:
         return f"{what} {self.marks}"
 
     def heads(self) -> dict[str, str]:
-        rows = self.git("for-each-ref", "--format=%(refname:lstrip=2) %(objectname)", "refs/heads").split("\n")
+        rows = self.git("for-each-ref", "--format=%(refname:lstrip=2) %(objectname)", "refs/heads").split(
+            "\n"
+        )
         return dict(row.rsplit(" ", 1) for row in rows)
 
     def batches(self) -> list[Batch]:
@@ -75,7 +76,9 @@ class World:
         """Every line of every file."""
         return set(self.git("grep", "-h", "", sha, "--").split("\n"))
 
-    def written(self, start: str, edits: dict[str, tuple[str, str]], message: str, parents: Sequence[str]) -> str:
+    def written(
+        self, start: str, edits: dict[str, tuple[str, str]], message: str, parents: Sequence[str]
+    ) -> str:
         """A commit with these lines put behind, or in the place of, other lines; "" is the end of the file."""
         env = {"GIT_INDEX_FILE": str(self.origin / "index-of-a-person")}
         self.git("read-tree", start, **env)
@@ -103,12 +106,11 @@ class World:
 
 
 def _with(lines: list[str], where: str, line: str) -> list[str]:
-    if where in lines:
-        at = lines.index(where)
-        return [*lines[: at + (where.startswith("section "))], line, *lines[at + 1 :]] if not where.startswith(
-            "section "
-        ) else [*lines[: at + 1], line, *lines[at + 1 :]]
-    return [*lines, line]
+    """Behind a section's head, in the place of another line, or at the end."""
+    if where not in lines:
+        return [*lines, line]
+    at = lines.index(where)
+    return [*lines[: at + where.startswith("section")], line, *lines[at + 1 :]]
 
 
 # How it begins
@@ -146,9 +148,7 @@ def _build(world: World, store: FeatureStore, number: int, *, published: bool) -
     world.own[key] = own
     world.git("update-ref", f"refs/heads/{batch.branch}", head)
     run("git", "fetch", "-q", str(world.origin), f"+{head}:refs/heads/{batch.branch}", cwd=git.cwd)
-    store.record_pass(
-        batch_key=key, feature_id=number + 1, commit_sha=head, evidence=(), checks=()
-    )
+    store.record_pass(batch_key=key, feature_id=number + 1, commit_sha=head, evidence=(), checks=())
     store.end_attempt(attempt.id, Ended(Result.PASSED), max_attempts=3)
     built = replace(
         store.batch(key),
@@ -231,7 +231,7 @@ def updates(world: World, batch: Batch, choice: int) -> bool:
         return False
     head, below = heads[pull.head], heads[pull.base]
     tree = merged_tree(world.origin, head, below)
-    if tree is None or run_ok(world, "merge-base", "--is-ancestor", below, head):
+    if tree is None or is_ancestor(world.origin, below, head):
         return False
     sha = world.committed(tree, [head, below], f"Merge {pull.base} into {pull.head}")
     world.theirs.add(sha)
@@ -245,9 +245,11 @@ def merges(world: World, batch: Batch, choice: int) -> bool:
     if pull is None or pull.state != "open":
         return False
     world.forged.pulls[pull.number] = replace(pull, draft=False)
+    gone = {pull.head} if world.forged.delete_branch_on_merge else set()
     added, _ = world.shown(pull.base, pull.head)
-    if not asked(world, "PUT", f"pulls/{pull.number}/merge", merge_method=("squash", "merge", "rebase")[choice % 3]):
+    if not done(world, world.reviewer.merge, pull.number, ("squash", "merge", "rebase")[choice % 3]):
         return False
+    world.deleted |= gone
     into = next((b for b in world.batches() if b.branch == pull.base and b.key != batch.key), None)
     below = world.pull(into) if into else None
     if into and below and below.state == "open":
@@ -261,9 +263,12 @@ def edits_the_target(world: World, batch: Batch, choice: int) -> bool:
     head = world.heads()["main"]
     number = batch.feature_ids[0] - 1
     name, lines = f"src/f{number}.txt", world.contains(head)
-    old = next((own for own in sorted(world.own[batch.key]) if own in lines and own.startswith("feature")), None)
+    old = next(
+        (own for own in sorted(world.own[batch.key]) if own in lines and own.startswith("feature")), None
+    )
     if choice % 2 and old and world.git("ls-tree", head, name):
         sha = world.written(head, {name: (old, world.mark("edited"))}, "edited", [head])
+        world.edited.add(old)
     else:
         line = world.mark("elsewhere")
         sha = world.written(head, {SHARED: (f"section {8 + choice % 4}", line)}, line, [head])
@@ -273,15 +278,15 @@ def edits_the_target(world: World, batch: Batch, choice: int) -> bool:
 
 def closes(world: World, batch: Batch, choice: int) -> bool:
     pull = world.pull(batch)
-    return bool(pull and pull.state == "open") and asked(
-        world, "PATCH", f"pulls/{batch.pr_number}", state="closed"
+    return bool(pull and pull.state == "open") and done(
+        world, world.reviewer.edit, batch.pr_number, state="closed"
     )
 
 
 def reopens(world: World, batch: Batch, choice: int) -> bool:
     pull = world.pull(batch)
-    return bool(pull and pull.state == "closed" and not pull.merged) and asked(
-        world, "PATCH", f"pulls/{batch.pr_number}", state="open"
+    return bool(pull and pull.state == "closed" and not pull.merged) and done(
+        world, world.reviewer.edit, batch.pr_number, state="open"
     )
 
 
@@ -291,7 +296,7 @@ def deletes(world: World, batch: Batch, choice: int) -> bool:
     if pull is None or pull.state == "open" or pull.head not in world.heads():
         return False
     world.deleted.add(pull.head)
-    return asked(world, "DELETE", f"git/refs/heads/{pull.head}")
+    return done(world, world.reviewer.delete_branch, pull.head)
 
 
 def retargets(world: World, batch: Batch, choice: int) -> bool:
@@ -301,22 +306,20 @@ def retargets(world: World, batch: Batch, choice: int) -> bool:
     pull = world.pull(batch)
     if pull is None or pull.state != "open" or base_ in (pull.base, pull.head):
         return False
-    return asked(world, "PATCH", f"pulls/{batch.pr_number}", base=base_)
+    return done(world, world.reviewer.edit, batch.pr_number, base=base_)
 
 
-def asked(world: World, method: str, path: str, **body: str) -> bool:
-    """Whether GitHub did it."""
+def done(world: World, ask: Callable[..., object], *args: object, **named: str) -> bool:
+    """Whether GitHub did what it was asked for."""
     try:
-        world.reviewer._send(method, path, **body)
+        ask(*args, **named)
     except urllib.error.HTTPError as error:
-        with error:
-            json.loads(error.read() or "null")
+        error.close()
         return False
     return True
 
 
-def run_ok(world: World, *args: str) -> bool:
-    return os.spawnlp(os.P_WAIT, "git", "git", f"--git-dir={world.origin}", *args) == 0
-
-
-ACTIONS = {each.__name__: each for each in (adds, amends, updates, merges, edits_the_target, closes, reopens, deletes, retargets)}
+ACTIONS = {
+    each.__name__: each
+    for each in (adds, amends, updates, merges, edits_the_target, closes, reopens, deletes, retargets)
+}
