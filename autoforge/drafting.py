@@ -1,15 +1,13 @@
 """A plan in the making: features that the planning agent proposes, checked as they come, stored only when complete."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from autoforge.agent.tools import Answer, Tool
-from autoforge.cycles import arrows, find_cycles
 from db.errors import InvalidFeatures
 from db.feature import MAX_DEPENDENCIES, Feature, NewFeature
-from db.new_features import check
+from db.new_features import check, folded
 
 KEYS = {"name", "description", "steps", "category", "priority", "depends_on", "verify"}
 
@@ -40,17 +38,15 @@ class Draft:
 
     async def features_create(self, arguments: Mapping[str, Any]) -> Answer:
         given = arguments.get("features")
+        if self.complete:
+            return Answer("The plan is complete already: end with one sentence about it.", is_error=True)
         if not isinstance(given, list) or not given:
             return Answer("`features` is a list of at least one feature.", is_error=True)
         faults: list[str] = []
-        names = {fold(f.name): n for n, f in enumerate(self.features)}
         added: list[NewFeature] = []
         for number, item in enumerate(given, 1):
             try:
-                feature = self._feature(
-                    item, {**names, **{fold(f.name): len(self.features) + n for n, f in enumerate(added)}}
-                )
-                added.append(feature)
+                added.append(self._feature(item, [*self.features, *added]))
             except ValueError as error:
                 faults.append(f"feature {number}: {error}")
         faults = faults or self._faults([*self.features, *added])
@@ -59,18 +55,18 @@ class Draft:
         self.features += added
         return Answer(f"{len(added)} features created, {len(self.features)} in all. {self._next()}")
 
-    def _feature(self, item: object, names: Mapping[str, int]) -> NewFeature:
+    def _feature(self, item: object, planned: Sequence[NewFeature]) -> NewFeature:
         if not isinstance(item, Mapping):
             raise ValueError("it is not an object")
         if unknown := sorted(set(item) - KEYS):
             raise ValueError(f"there is no key `{unknown[0]}`; the keys are {', '.join(sorted(KEYS))}")
         name = _text(item, "name", required=True)
-        if (twin := self._twin(name, _texts(item, "steps"))) is not None:
+        if (twin := self._twin(name, _texts(item, "steps"), planned)) is not None:
             raise ValueError(f"it is there already: {twin}. Propose only what is missing")
         steps = _texts(item, "steps")
         if not steps:
             raise ValueError("`steps` needs at least one acceptance step that a command can show")
-        own, stored = self._dependencies(_texts(item, "depends_on"), names)
+        own, stored = self._dependencies(_texts(item, "depends_on"), planned)
         priority = item.get("priority")
         if priority is not None and (isinstance(priority, bool) or not isinstance(priority, int)):
             raise ValueError("`priority` is a whole number, lower is earlier")
@@ -85,34 +81,32 @@ class Draft:
             existing=stored,
         )
 
-    def _twin(self, name: str, steps: Sequence[str]) -> str | None:
+    def _twin(self, name: str, steps: Sequence[str], planned: Sequence[NewFeature]) -> str | None:
         """A feature with this name or with the same acceptance steps."""
-        meaning = frozenset(map(fold, steps))
-        planned = [*((f.name, f.steps) for f in self.existing), *((f.name, f.steps) for f in self.features)]
-        for other, other_steps in planned:
-            same_steps = meaning and meaning == frozenset(map(fold, other_steps))
-            if fold(other) == fold(name) or same_steps:
+        meaning = frozenset(map(folded, steps))
+        known: list[Feature | NewFeature] = [*self.existing, *planned]
+        for other, other_steps in ((f.name, f.steps) for f in known):
+            same_steps = meaning and meaning == frozenset(map(folded, other_steps))
+            if folded(other) == folded(name) or same_steps:
                 return other
         return None
 
     def _dependencies(
-        self, given: Sequence[str], names: Mapping[str, int]
+        self, given: Sequence[str], planned: Sequence[NewFeature]
     ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        stored = {fold(f.name): f.id for f in self.existing}
-        unknown = [name for name in given if fold(name) not in names and fold(name) not in stored]
+        names = {folded(f.name): n for n, f in enumerate(planned)}
+        stored = {folded(f.name): f.id for f in self.existing}
+        unknown = [name for name in given if folded(name) not in names and folded(name) not in stored]
         if unknown:
             raise ValueError(f"`depends_on` names {unknown[0]!r}, which is no earlier feature")
         if len(given) > MAX_DEPENDENCIES:
             raise ValueError(f"`depends_on` has {len(given)} names, at most {MAX_DEPENDENCIES} are possible")
-        folded = dict.fromkeys(map(fold, given))
-        own = tuple(names[name] for name in folded if name in names)
-        return own, tuple(stored[name] for name in folded if name not in names)
+        wanted = dict.fromkeys(map(folded, given))
+        own = tuple(names[name] for name in wanted if name in names)
+        return own, tuple(stored[name] for name in wanted if name not in names)
 
     def _faults(self, features: Sequence[NewFeature]) -> list[str]:
         """What the table would refuse, told before anything is stored."""
-        cycles = find_cycles({n: f.depends_on for n, f in enumerate(features)})
-        if cycles:
-            return [f"dependencies form a cycle: {arrows(cycles[0])}"]
         if self.count.highest is not None and len(features) > self.count.highest:
             return [f"that would be {len(features)} features; at most {self.count.highest} are wanted"]
         try:
@@ -136,10 +130,6 @@ class Draft:
 
     def _next(self) -> str:
         return "Create the rest, or call plan_complete when nothing is missing."
-
-
-def fold(text: str) -> str:
-    return re.sub(r"[\W_]+", " ", text).strip().casefold()
 
 
 def _text(item: Mapping[str, Any], key: str, *, required: bool = False) -> str:

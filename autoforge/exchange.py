@@ -1,35 +1,24 @@
-"""What comes into the feature table and leaves it: its own JSON file without loss, older tools' files, issues."""
+"""What comes into the feature table from outside: our own exports, lists, older tools' files, issues."""
 
-import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
-from datetime import datetime
-from enum import StrEnum
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from types import UnionType
-from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin
+from typing import TYPE_CHECKING, Any
 
-from autoforge import feature_file, issues
-from autoforge.data_file import describe, parse, quote
+from autoforge import export, feature_file, issues
+from autoforge.data_file import parse
 from autoforge.errors import UsageError
 from autoforge.project import Project, connect
 from db import legacy, legacy_table
 from db.feature import Batch, Feature, FeatureStatus
 from db.legacy import Legacy
-from db.new_features import text_fault
+from db.new_features import folded
 
 if TYPE_CHECKING:
     from db.features import FeatureTable
 
-VERSION = 1
 LEGACY_LIST = "feature_list.json"
-MAX_NUMBER = 1_000_000_000
 MAX_BYTES = 100_000_000  # of an export; a list that a person writes is smaller
-_HEAD: Mapping[str, object] = {"autoforge": "features", "version": VERSION}
-_NOT_PORTABLE = ("worktree_path",)
-"""Columns of a batch that mean something only on the machine that wrote them."""
-
-V = TypeVar("V")
 
 
 @dataclass(frozen=True)
@@ -40,51 +29,68 @@ class Imported:
     notes: tuple[str, ...] = ()
 
 
-def as_json(features: Sequence[Feature], batches: Sequence[Batch]) -> dict[str, object]:
-    """Every column of the features and of their batches; attempts and events stay where they are."""
-    kept = [{k: v for k, v in _plain(batch).items() if k not in _NOT_PORTABLE} for batch in batches]
-    return {**_HEAD, "features": [_plain(f) for f in features], "batches": kept}
+def take_in(path: Path, table: "FeatureTable", has_commit: Callable[[str], bool]) -> Imported:
+    """Store what the file holds, all of it or nothing. `has_commit`: whether this repository has it.
 
-
-def save(path: Path, data: Mapping[str, object]) -> None:
-    """Write a new file, one line for each item, so that exports can be compared. Raises UsageError."""
-    if path.suffix.lower() != ".json":
-        raise UsageError(f"{path} does not end in .json, so it could not be imported: choose another name.")
-    try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(
-                "{\n" + ",\n".join(f"{json.dumps(key)}: {_lines(data[key])}" for key in data) + "\n}\n"
-            )
-    except FileExistsError as error:
-        raise UsageError(f"{path} exists already: remove it, or choose another name.") from error
-    except OSError as error:
-        raise UsageError(f"{path} cannot be written ({error.strerror or error}).") from error
-
-
-def _lines(value: object) -> str:
-    items = value if isinstance(value, list) else []
-    lines = ",\n".join(json.dumps(item, ensure_ascii=False) for item in items)
-    return f"[\n{lines}\n]" if items else json.dumps(value)
-
-
-def take_in(path: Path, table: "FeatureTable") -> Imported:
-    """Store what the file holds, all of it or nothing. Raises UsageError and StoreError."""
+    Raises UsageError and StoreError.
+    """
     if _is_database(path):
         return _restore_legacy(table, legacy_table.read(path))
     data = parse(path, max_bytes=MAX_BYTES) if path.suffix.lower() == ".json" else None
     if isinstance(data, dict) and "autoforge" in data:
-        features, batches = load(data, path.name)
-        running = [f.id for f in features if f.status is FeatureStatus.RUNNING]
-        features = [replace(f, status=FeatureStatus.PENDING) if f.id in running else f for f in features]
-        ids = table.restore(features, batches)
-        return Imported(tuple(ids.values()), tuple(f"#{ids[i]} was running and is pending" for i in running))
+        return _take_export(*export.load(data, path.name), table, has_commit)
     if isinstance(data, dict) and data.keys() == {"features"}:
         data = data["features"]
     if legacy.is_legacy(data) or (path.name == LEGACY_LIST and isinstance(data, list)):
         assert isinstance(data, list)
         return _restore_legacy(table, legacy.from_items(data))
-    known = {feature_file.fold(f.name): f.id for f in table.features()}
+    known = {folded(f.name): f.id for f in table.features()}
     return Imported(tuple(table.add_features(feature_file.read(path, known))))
+
+
+def _take_export(
+    features: list[Feature], batches: list[Batch], table: "FeatureTable", has_commit: Callable[[str], bool]
+) -> Imported:
+    """What was built counts only where its commits are: they are what its status says something about."""
+    running = [f.id for f in features if f.status is FeatureStatus.RUNNING]
+    features = [replace(f, status=FeatureStatus.PENDING) if f.id in running else f for f in features]
+    here = _with_commits(batches, has_commit)
+    gone = {b.key for b in batches} - {b.key for b in here}
+    lost = [f for f in features if f.batch_key in gone]
+    features = [_undone(f) if f.batch_key in gone else f for f in features]
+    ids = table.restore(features, here)
+    notes = [f"#{ids[i]} was running and is pending" for i in running]
+    notes += [
+        f"#{ids[f.id]} had passed on {f.commit_sha[:8]}, which this repository does not have: it is pending. To keep "
+        f"it, fetch {f.branch_name} and import into a new table"
+        for f in lost
+        if f.status is FeatureStatus.PASSED and f.commit_sha
+    ]
+    return Imported(tuple(ids.values()), tuple(notes))
+
+
+def _with_commits(batches: Sequence[Batch], has_commit: Callable[[str], bool]) -> list[Batch]:
+    """Those that can go on here, and whose parents can."""
+    here = [b for b in batches if all(map(has_commit, _needed(b)))]
+    while True:
+        keys = {b.key for b in here} | {p.key for b in batches for p in b.parents} - {b.key for b in batches}
+        standing = [b for b in here if all(p.key in keys for p in b.parents)]
+        if len(standing) == len(here):
+            return here
+        here = standing
+
+
+def _needed(batch: Batch) -> list[str]:
+    needed = [batch.merge_sha] if batch.merge_sha else [batch.base_sha, batch.head_sha]
+    return [sha for sha in needed if sha]
+
+
+def _undone(feature: Feature) -> Feature:
+    status = FeatureStatus.PENDING if feature.status is FeatureStatus.PASSED else feature.status
+    nothing: dict[str, Any] = dict.fromkeys(
+        ("branch_name", "commit_sha", "pr_number", "pr_url", "pr_status", "batch_key", "last_tested_at")
+    )
+    return replace(feature, status=status, evidence=(), **nothing)
 
 
 def take_issues(project: Project, table: "FeatureTable", *, label: str | None) -> Imported:
@@ -105,7 +111,7 @@ def take_issues(project: Project, table: "FeatureTable", *, label: str | None) -
     for feature in features:
         if feature.issue_number is not None:
             ids.setdefault(feature.issue_number, []).append(feature.id)
-    known = issues.Known(frozenset(feature_file.fold(f.name) for f in features), ids)
+    known = issues.Known(frozenset(folded(f.name) for f in features), ids)
     mapped = issues.to_features(found, known, slug=project.slug, label=label)
     return Imported(tuple(table.add_features(mapped.features)) if mapped.features else (), mapped.notes)
 
@@ -125,109 +131,3 @@ def _restore_legacy(table: "FeatureTable", found: Legacy) -> Imported:
         [f"#{moved[0][0]} is #{moved[0][1]} here, and so on: the table has features already"] if moved else []
     )
     return Imported(tuple(ids.values()), (*notes, *found.notes))
-
-
-def load(data: Mapping[str, object], where: str) -> tuple[list[Feature], list[Batch]]:
-    """The values of an export. Raises UsageError, whatever it holds."""
-    version = data.get("version")
-    if data.get("autoforge") != "features" or version != VERSION:
-        raise UsageError(
-            f"{where} is an export of version {quote(str(version))}, this autoforge reads version {VERSION}: "
-            "upgrade autoforge, or export it again."
-        )
-    if unknown := sorted(data.keys() - {*_HEAD, "features", "batches"}):
-        raise UsageError(f"{where} has the unknown key {quote(unknown[0])}.")
-    return (
-        [_value(Feature, item, f"{where}: feature {n}") for n, item in _items(data, "features", where)],
-        [_value(Batch, item, f"{where}: batch {n}") for n, item in _items(data, "batches", where)],
-    )
-
-
-def _items(data: Mapping[str, object], key: str, where: str) -> list[tuple[int, object]]:
-    items = data.get(key, [])
-    if not isinstance(items, list):
-        raise UsageError(f"{where}, {key} is {describe(items)}; expected a list.")
-    return list(enumerate(items, 1))
-
-
-def _plain(value: Any) -> Any:
-    if is_dataclass(value):
-        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
-    if isinstance(value, tuple):
-        return [_plain(item) for item in value]
-    return value.isoformat() if isinstance(value, datetime) else value
-
-
-def _value(kind: type[V], item: object, where: str) -> V:
-    """A frozen value from an object with its fields; those with a default may be missing."""
-    if not isinstance(item, dict):
-        raise UsageError(f"{where} is {describe(item)}; expected an object.")
-    known = {f.name: f for f in fields(kind)}  # type: ignore[arg-type]
-    if unknown := [key for key in item if key not in known]:
-        raise UsageError(f"{where} has the unknown key {quote(unknown[0])}.")
-    if missing := [name for name, f in known.items() if name not in item and _is_required(f)]:
-        raise UsageError(f"{where} has no {missing[0]}.")
-    return kind(**{name: _read(known[name].type, value, f"{where}, {name}") for name, value in item.items()})
-
-
-def _is_required(field: Field[Any]) -> bool:
-    return field.default is MISSING and field.default_factory is MISSING
-
-
-def _read(hint: Any, value: object, where: str) -> Any:
-    if get_origin(hint) is UnionType:
-        [inner] = [each for each in get_args(hint) if each is not type(None)]
-        return None if value is None else _read(inner, value, where)
-    if get_origin(hint) is tuple:
-        if not isinstance(value, list):
-            raise UsageError(f"{where} is {describe(value)}; expected a list.")
-        return tuple(_read(get_args(hint)[0], each, f"{where}, entry {n}") for n, each in enumerate(value, 1))
-    if is_dataclass(hint):
-        return _value(hint, value, where)  # type: ignore[arg-type]
-    if issubclass(hint, StrEnum):
-        return _one_of(hint, value, where)
-    return _SCALARS[hint](value, where)
-
-
-def _one_of(words: type[StrEnum], value: object, where: str) -> StrEnum:
-    if not isinstance(value, str) or value not in set(words):
-        raise UsageError(f"{where} is {quote(value)}; expected {', '.join(words)}.")
-    return words(value)
-
-
-def _text(value: object, where: str) -> str:
-    if not isinstance(value, str):
-        raise UsageError(f"{where} is {describe(value)}; expected text.")
-    if fault := text_fault(value):
-        raise UsageError(f"{where} {fault}.")
-    return value
-
-
-def _whole(value: object, where: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or abs(value) > MAX_NUMBER:
-        raise UsageError(f"{where} is {quote(str(value))}; expected a whole number up to {MAX_NUMBER}.")
-    return value
-
-
-def _number(value: object, where: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= MAX_NUMBER:
-        raise UsageError(f"{where} is {describe(value)}; expected a number.")
-    return float(value)
-
-
-def _time(value: object, where: str) -> datetime:
-    try:
-        found = datetime.fromisoformat(value) if isinstance(value, str) else None
-    except ValueError:
-        found = None
-    if found is None or found.tzinfo is None:
-        raise UsageError(f"{where} is {quote(value)}; expected a time with its zone.")
-    return found
-
-
-_SCALARS: Mapping[Any, Callable[[object, str], Any]] = {
-    str: _text,
-    int: _whole,
-    float: _number,
-    datetime: _time,
-}

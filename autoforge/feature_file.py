@@ -10,6 +10,7 @@ from autoforge.cycles import find_cycles
 from autoforge.data_file import describe, parse, quote
 from autoforge.errors import UsageError
 from db.feature import MAX_DEPENDENCIES, NewFeature
+from db.new_features import folded
 
 MAX_NAME = 200  # a pull request's title has room for 256
 MAX_NUMBER = 2**31 - 1  # what every database can store
@@ -24,11 +25,6 @@ class _Names:
     items: Mapping[str, int]  # folded name -> index in the file
     known: Mapping[str, int]  # folded name -> id in the table
     shown: Sequence[str]
-
-
-def fold(name: str) -> str:
-    """The form in which names are compared: without case, blanks folded."""
-    return " ".join(name.split()).casefold()
 
 
 def read(path: Path, known: Mapping[str, int]) -> list[NewFeature]:
@@ -87,7 +83,7 @@ def _checked(where: str, item: object) -> dict[str, object]:
 
 
 def _names(file: str, items: Sequence[Mapping[str, object]], known: Mapping[str, int]) -> _Names:
-    folded: dict[str, int] = {}
+    places: dict[str, int] = {}
     shown = []
     for index, item in enumerate(items):
         where = f"{file}: item {index + 1}"
@@ -98,12 +94,12 @@ def _names(file: str, items: Sequence[Mapping[str, object]], known: Mapping[str,
             raise UsageError(
                 f"{where}, name is longer than {MAX_NAME} characters; put the rest into the description."
             )
-        if (twin := folded.setdefault(fold(name), index)) != index:
+        if (twin := places.setdefault(folded(name), index)) != index:
             raise UsageError(f"{where}, name: {quote(name)} is the name of item {twin + 1} as well.")
-        if fold(name) in known:
-            raise UsageError(f"{where}, name: {quote(name)} exists already as #{known[fold(name)]}.")
+        if folded(name) in known:
+            raise UsageError(f"{where}, name: {quote(name)} exists already as #{known[folded(name)]}.")
         shown.append(name)
-    return _Names(items=folded, known=known, shown=shown)
+    return _Names(items=places, known=known, shown=shown)
 
 
 def _feature(where: str, name: str, item: Mapping[str, object], *, names: _Names) -> NewFeature:
@@ -133,7 +129,7 @@ def _dependencies(where: str, value: object, names: _Names) -> tuple[tuple[int, 
                 )
             indices[entry] = None
             continue
-        name = fold(_string(where, entry))
+        name = folded(_string(where, entry))
         if name in names.items:
             indices[names.items[name]] = None
         elif name in names.known:

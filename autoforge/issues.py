@@ -7,10 +7,11 @@ from itertools import count
 
 from autoforge.cycles import arrows, find_cycles
 from autoforge.errors import UsageError
-from autoforge.feature_file import MAX_NAME, fold
+from autoforge.feature_file import MAX_NAME
 from autoforge.issue_body import Body, Reference, read, seen
 from autoforge.pull_request import TYPES
 from db.feature import MAX_DEPENDENCIES, NewFeature
+from db.new_features import folded
 from git_workflow.forge import Issue
 
 _SHOWN = 10
@@ -95,11 +96,11 @@ def _names(fresh: Sequence[Issue], taken: frozenset[str]) -> Iterator[tuple[int,
         title = _title(issue)
         name = title if len(title) <= MAX_NAME else title[: MAX_NAME - 1].rstrip() + "…"
         for n in count(1):
-            if fold(name) not in used:
+            if folded(name) not in used:
                 break
             mark = f" (#{issue.number})" if n == 1 else f" (#{issue.number}, {n})"
             name = title[: MAX_NAME - len(mark)].rstrip() + mark
-        used.add(fold(name))
+        used.add(folded(name))
         yield issue.number, name
 
 

@@ -6,6 +6,7 @@ import json
 import logging
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -17,6 +18,7 @@ from db.lease import Lease, LeaseLost, Owner
 from db.store import FeatureStore
 
 LEASE_S = 60.0
+PLAN = "plan"  # what a plan holds the lock as
 
 log = logging.getLogger("autoforge.lock")
 
@@ -30,9 +32,10 @@ def lead(state_dir: Path, build_id: str) -> Iterator[None]:
     try:
         lock.acquire(blocking=False)
     except Timeout as error:
+        held = holder(state_dir)
+        what, who = (held.what, f"pid {held.pid}") if held else ("build", "it has just started")
         raise BuildActive(
-            f"Another build is running on this repository ({holder(state_dir) or 'it has just started'}). "
-            "Wait for it, or stop it."
+            f"Another {what} is running on this repository ({who}). Wait for it, or stop it."
         ) from error
     try:
         pid = os.getpid()
@@ -47,14 +50,24 @@ def _told(state_dir: Path) -> Path:
     return state_dir / "lock.json"
 
 
-def holder(state_dir: Path) -> str | None:
+@dataclass(frozen=True)
+class Holder:
+    """`what`: a build, which may change batches, or a plan."""
+
+    what: str
+    pid: int
+
+
+def holder(state_dir: Path) -> Holder | None:
     """Who leads this repository now, None when nobody does. Looks only: to try the lock could turn a build away."""
     try:
         told = json.loads(_told(state_dir).read_text())
         pid, started = told["pid"], told["started"]
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return f"pid {pid}" if isinstance(pid, int) and start_time(pid) == started else None
+    if not isinstance(pid, int) or start_time(pid) != started:
+        return None
+    return Holder("plan" if told.get("build") == PLAN else "build", pid)
 
 
 @contextlib.contextmanager

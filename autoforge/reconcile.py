@@ -13,7 +13,7 @@ from git_workflow.command import Git
 from git_workflow.errors import ForgeFailed, GitFailed
 from git_workflow.forge import Forge, PullRequest
 from git_workflow.publish import Remote
-from git_workflow.repository import is_ancestor
+from git_workflow.repository import has_commit, is_ancestor
 
 ON_THE_FORGE = (BatchStatus.OPENED, BatchStatus.CLOSED)  # what is closed may be reopened
 GONE = 404
@@ -145,7 +145,7 @@ def _find(
 ) -> Merge:
     if not pull.merged or pull.merge_sha is None:
         return Merge()
-    if _has(git, pull.merge_sha) and is_ancestor(git, pull.merge_sha, target.sha):
+    if has_commit(git, pull.merge_sha) and is_ancestor(git, pull.merge_sha, target.sha):
         return Merge(in_target=True)
     ours = {b.branch: b for b in batches if b.key != batch.key}
     into = ours.get(pull.base_branch)
@@ -163,8 +163,4 @@ def _carries(git: Git, remote: Remote, into: Batch, sha: str) -> bool:
         head = publish.fetch_pull(git, remote, into.pr_number)
     except GitFailed:
         return False
-    return _has(git, sha) and is_ancestor(git, sha, head)
-
-
-def _has(git: Git, sha: str) -> bool:
-    return git.ok("cat-file", "-e", f"{sha}^{{commit}}")
+    return has_commit(git, sha) and is_ancestor(git, sha, head)

@@ -10,6 +10,7 @@ from db.feature import Batch, BatchStatus
 from git_workflow import publish, restack
 from git_workflow.command import Git
 from git_workflow.naming import is_join, saved_ref
+from git_workflow.publish import Remote
 
 DONE = (BatchStatus.MERGED, BatchStatus.FOLDED)
 JOINS = "refs/autoforge/joins/"
@@ -47,9 +48,20 @@ def run(build: Build) -> None:
         targeted = {pull.base_branch for pull in build.forge.open_pulls()}
         spare = [each for each in spare if each.branch not in targeted]
     for each in spare:
-        publish.ensure_deleted(git, build.project.remote, branch=each.branch, known=each.sha)
+        known = _kept(git, build.project.remote, each) if is_join(each.branch) else each.sha
+        publish.ensure_deleted(git, build.project.remote, branch=each.branch, known=known)
         if each.ref:
             git.run("update-ref", "-d", each.ref)
+
+
+def _kept(git: Git, remote: Remote, join: _Spare) -> str:
+    """The join's commit on the remote; what somebody has merged into it is kept on a ref here."""
+    there = publish.remote_branch(git, remote, join.branch)
+    if there in (None, join.sha):
+        return join.sha
+    found = publish.fetch(git, remote, join.branch)
+    git.run("update-ref", saved_ref("joins", join.branch.rsplit("/", 1)[-1]), found)
+    return found
 
 
 def _spare(build: Build, git: Git, batches: Sequence[Batch]) -> Iterator[_Spare]:

@@ -1,12 +1,13 @@
 """One pass over what is built: learn what happened, move what stands wrong, publish what is to be published."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from autoforge import adoption, publishing, reconcile, restack, tidy
 from autoforge.build import Build
 from autoforge.events import Event, EventKind
+from autoforge.plan import Row
 from autoforge.reconcile import Learnt
 from autoforge.restack import Red, Step
 from db.feature import UNMERGED, Batch
@@ -93,20 +94,33 @@ async def _one(
     batch = next(b for b in batches if b.key == key)
     if batch.pushed_sha and not build.publish:
         return
-    if why := restack.waits(build, batch, features, batches):
+    why = restack.waits(build, batch, features, batches)
+    if why:
         found.waiting[key] = why
         found.notes.append(f"{_name(batch)} {why}")
-        return
-    if told := await asyncio.to_thread(restack.merged_with_others, build, target, batch, batches):
-        found.notes.append(told)
-    step = await asyncio.to_thread(restack.step, build, target, batch, features, batches)
-    if step and not await _move(build, step, found):
+    elif not await _follow(build, target, batch, features, batches, found=found):
         return
     moved = await asyncio.to_thread(build.store.batch, key)
     if moved.pushed_sha and build.publish:
         moved = await publishing.keep_up(build, moved, pulls.get(moved.pr_number or 0))
-    if to_publish(batch):
+    if to_publish(batch) and not why:
         await publishing.run(build, moved)
+
+
+async def _follow(
+    build: Build,
+    target: Target,
+    batch: Batch,
+    features: Sequence[Row],
+    batches: Sequence[Batch],
+    *,
+    found: Pass,
+) -> bool:
+    """Whether it stands where it should, after a move where one is needed."""
+    if told := await asyncio.to_thread(restack.merged_with_others, build, target, batch, batches):
+        found.notes.append(told)
+    step = await asyncio.to_thread(restack.step, build, target, batch, features, batches)
+    return step is None or await _move(build, step, found)
 
 
 async def _move(build: Build, step: Step, found: Pass) -> bool:

@@ -96,10 +96,10 @@ def address(url: str, password: str | None = None) -> Address:
         found = parsed.set(drivername="postgresql+psycopg")
         return PostgresDatabase(found if known or not password else found.set(password=password))
     name = parsed.database or ":memory:"
-    no_file = name == ":memory:" or name.startswith("file:") or "\0" in name
+    no_file = name == ":memory:" or name.startswith("file:") or "\0" in name or not Path(name).is_absolute()
     if parsed.get_backend_name() != "sqlite" or no_file or parsed.query:
         raise StoreError(
-            f"database.url {parsed.set(query={}).render_as_string()} cannot be used: only a file is supported, "
+            f"database.url {parsed.set(query={}).render_as_string()} cannot be used: only a file by its whole path, "
             "like sqlite:////folder/features.db, or PostgreSQL, like postgresql://user@host/database."
         )
     return SqliteFile(Path(name).resolve())

@@ -11,6 +11,7 @@ from .legacy_item import Item, as_number, as_text, shown
 from .new_features import folded
 
 MAX_NAME = 200
+_OURS = frozenset({"depends_on", "verify", "issue_number"})  # keys that only our own lists have
 _MARKS = frozenset({"id", "passes", "in_progress"})  # keys that only older tools write
 _REFINEMENTS = frozenset(
     {"pending", "draft", "refined_code", "refined_edge", "refined_perf", "refined_security", "polished"}
@@ -33,7 +34,9 @@ class Legacy:
 
 def is_legacy(items: object) -> bool:
     """Whether it is a list as older tools wrote it."""
-    return isinstance(items, list) and any(isinstance(item, dict) and _MARKS & item.keys() for item in items)
+    entries = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+    ours = any(_OURS & item.keys() for item in entries)
+    return not ours and any(_MARKS & item.keys() for item in entries)
 
 
 def from_items(values: Sequence[object]) -> Legacy:

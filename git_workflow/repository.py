@@ -101,6 +101,10 @@ def default_branch(git: Git, remote: str | None) -> str:
     raise UnusableRepository("The target branch is not known. Set `target` in autoforge.toml.")
 
 
+def has_commit(git: Git, sha: str) -> bool:
+    return git.ok("cat-file", "-e", f"{sha}^{{commit}}")
+
+
 def is_ancestor(git: Git, old: str, new: str) -> bool:
     return git.ok("merge-base", "--is-ancestor", old, new)
 

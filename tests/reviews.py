@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from autoforge import lead
+from autoforge.demo.github import LoopbackGitHub
 from autoforge.events import Event
 from autoforge.project import Project, table
 from tests.conftest import TOKEN
-from tests.harness.github import ValidatingGitHub
 
 
 @dataclass(frozen=True)
 class Reviewer:
-    github: ValidatingGitHub
+    github: LoopbackGitHub
 
     def _send(self, method: str, path: str, **body: Any) -> Any:
         request = urllib.request.Request(

@@ -147,7 +147,7 @@ def test_b2_two_builds_at_once(opened: Opened, child: Start, clone: Path) -> Non
     second = child("diligent")
     second.until(f"pid {first.process.pid}")
     assert second.process.wait(STOP_LIMIT_S) == 2
-    assert lock.holder(clone / ".git" / "autoforge") == f"pid {first.process.pid}"
+    assert lock.holder(clone / ".git" / "autoforge") == lock.Holder("build", first.process.pid)
     first.go.touch()
     assert first.process.wait(STOP_LIMIT_S) == 0
 

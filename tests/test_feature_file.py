@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from autoforge.data_file import MAX_BYTES
 from autoforge.errors import UsageError
-from autoforge.feature_file import MAX_NAME, fold, read
+from autoforge.feature_file import MAX_NAME, read
 from db.feature import MAX_DEPENDENCIES, NewFeature
+from db.new_features import folded
 
 LOGIN = NewFeature(
     name="Login",
@@ -96,7 +97,7 @@ def test_names_that_look_like_dates_are_names(tmp_path: Path) -> None:
 def test_blanks_are_folded_and_the_unset_is_left_out(tmp_path: Path) -> None:
     text = '[{"name": " a \\n b ", "description": " ", "steps": null, "category": null, "priority": null}]'
     assert read(written(tmp_path, "f.json", text), {}) == [NewFeature(name="a b")]
-    assert fold("  A \n b") == "a b"
+    assert folded("  A \n b") == "a b"
 
 
 # What is refused: text in JSON, and all that the message must say.
@@ -257,7 +258,7 @@ def read_or_refuse(folder: Path, suffix: str, text: bytes) -> None:
         refusal = str(error)
     assert refusal.startswith("f.")
     assert "\n" not in refusal
-    assert len({fold(f.name) for f in features}) == len(features)
+    assert len({folded(f.name) for f in features}) == len(features)
     for feature in features:
         assert feature.name.strip()
         assert all(0 <= i < len(features) for i in feature.depends_on)

@@ -15,6 +15,7 @@ import pytest
 
 from autoforge import lock
 from autoforge.errors import BuildActive
+from autoforge.lock import Holder
 from autoforge.process import start_time
 from db.engine import sqlite_url
 from db.store import FeatureStore
@@ -49,7 +50,7 @@ def test_b2_the_second_is_refused_with_the_first_ones_pid(
         assert other.stdout.readline() == "held\n"
         with pytest.raises(BuildActive, match=rf"pid {other.pid}\b"), lock.lead(tmp_path, "mine"):
             pass
-        assert lock.holder(tmp_path) == f"pid {other.pid}"
+        assert lock.holder(tmp_path) == Holder("build", other.pid)
     assert lock.holder(tmp_path) is None
 
 
@@ -61,7 +62,7 @@ def test_b1_a_killed_holder_holds_nothing(other: "subprocess.Popen[str]", tmp_pa
     assert (tmp_path / "lock.json").exists()
     assert lock.holder(tmp_path) is None
     with lock.lead(tmp_path, "mine"):
-        assert lock.holder(tmp_path) == f"pid {os.getpid()}"
+        assert lock.holder(tmp_path) == Holder("build", os.getpid())
     assert not (tmp_path / "lock.json").exists()
 
 
@@ -70,7 +71,7 @@ def test_b2_a_recycled_pid_is_no_holder(tmp_path: Path) -> None:
     (tmp_path / "lock.json").write_text(json.dumps(stale))
     assert lock.holder(tmp_path) is None
     with lock.lead(tmp_path, "mine"):
-        assert lock.holder(tmp_path) == f"pid {os.getpid()}"
+        assert lock.holder(tmp_path) == Holder("build", os.getpid())
 
 
 @pytest.mark.parametrize(

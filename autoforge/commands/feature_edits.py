@@ -1,5 +1,6 @@
 """`autoforge features`: change, bring in and take out what is in the table."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -50,12 +51,15 @@ def import_(
     """
     from autoforge import exchange
     from autoforge.project import table
+    from git_workflow.repository import has_commit
 
     _check_source(file, github=github, label=label)
     project = open_project(context, repository)
     with table(project) as store:
         imported = (
-            exchange.take_in(file, store) if file else exchange.take_issues(project, store, label=label)
+            exchange.take_in(file, store, partial(has_commit, project.repo.git))
+            if file
+            else exchange.take_issues(project, store, label=label)
         )
     if json_:
         print_json({"features": imported.ids, "notes": imported.notes})
@@ -91,16 +95,16 @@ def export(
 
     `features import` reads the file in another repository or clone, up to 100 MB.
     """
-    from autoforge import exchange
+    from autoforge import export as export_file
     from autoforge.project import table
 
     with table(open_project(context, repository)) as store:
         features, batches = store.snapshot()
-    data = exchange.as_json(features, batches)
+    data = export_file.as_json(features, batches)
     if file is None:
         print_json(data)
     else:
-        exchange.save(file, data)
+        export_file.save(file, data)
         say(f"Exported {len(features)} features to {file}.")
 
 

@@ -41,7 +41,8 @@ def _read(project: "Project", feature_id: int | None) -> "History":
     from autoforge.project import table
 
     def leads() -> bool:
-        return lock.holder(project.repo.state_dir) is not None
+        held = lock.holder(project.repo.state_dir)
+        return held is not None and held.what == "build"
 
     led = leads()
     with table(project) as store:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from autoforge.drafting import Count
     from autoforge.planner import Plan
     from autoforge.project import Project
+    from db.store import FeatureStore
 
 
 def plan(
@@ -49,9 +50,9 @@ def plan(
     text = specification.read(spec)
     if review and (spec == "-" or not sys.stdin.isatty()):
         raise UsageError("--review asks on the terminal: give the specification as a file and run it there.")
-    project = open_project(context, repository, {"agent.model": model, "limits.budget_usd": max_budget})
+    project = open_project(context, repository, {"agent.model": model, "agent.max_cost_usd": max_budget})
     show = lines.printer(say, datetime.now, verbose=False)
-    with table(project) as store, lock.lead(project.repo.state_dir, "plan"):
+    with table(project) as store, lock.lead(project.repo.state_dir, lock.PLAN):
         start = planner.ground(project)
         say(
             "A new project: the first feature makes its skeleton."
@@ -63,11 +64,35 @@ def plan(
         )
         for line in outline.lines(outline.make(made.features)):
             say(line)
-        if review and not typer.confirm("Store this plan?"):
-            say("Nothing was stored.")
+        if review and not _confirmed(made):
             return
-        ids = store.add_features(made.features) if made.features else []
+        ids = _store(store, made)
     _tell(project, made, ids)
+
+
+def _confirmed(made: "Plan") -> bool:
+    try:
+        if typer.confirm("Store this plan?"):
+            return True
+    except typer.Abort as error:
+        say(f"\nNothing was stored. {_kept(made)}")
+        raise typer.Exit(130) from error
+    say(f"Nothing was stored. {_kept(made)}")
+    return False
+
+
+def _store(store: "FeatureStore", made: "Plan") -> list[int]:
+    """Raises StoreError, which says where the plan is."""
+    from db.errors import StoreError
+
+    try:
+        return store.add_features(made.features) if made.features else []
+    except StoreError as error:
+        raise StoreError(f"{error} {_kept(made)}") from error
+
+
+def _kept(made: "Plan") -> str:
+    return f"The plan is kept: autoforge features import {made.path}" if made.features else "It was empty."
 
 
 def _count(text: str | None) -> "Count":

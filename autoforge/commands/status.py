@@ -22,7 +22,7 @@ def status(context: typer.Context, json_: Json = False, repository: Repository =
         print_json(report.as_json(made))
         return
     if holder := lock.holder(project.repo.state_dir):
-        say(f"A build is running ({holder}).")
+        say(f"A {holder.what} is running (pid {holder.pid}).")
     elif leader:
         say(
             f"A build is running on {leader.owner.host.split()[0]} (pid {leader.owner.pid}), or was killed there."

@@ -71,10 +71,12 @@ def _shows_its_own(world: World, batch: Batch, pull: Pull, table: list[Batch]) -
     assert added <= own, f"{batch.branch} shows {added - own}"
     assert removed == set(), f"{batch.branch} removes {removed}"
     assert own - world.edited <= there, f"{batch.branch} has lost {own - there}"
-    known = {f.id: f for f in features(world.project)}
+    known, by_key = {f.id: f for f in features(world.project)}, {b.key: b for b in table}
     for number in (d for i in batch.feature_ids for d in known[i].dependencies):
-        below = world.own[str(known[number].batch_key)] - world.edited
-        assert below <= there, f"{batch.branch} misses {below - there} of #{number}"
+        below = by_key[str(known[number].batch_key)]
+        behind = set() if below.status is BatchStatus.OPENED else world.contains(pull.base)
+        missing = world.own[below.key] - world.edited - there - behind
+        assert not missing, f"{batch.branch} misses {missing} of {below.branch}"
     commits = set(world.git("rev-list", pull.head).split())
     for other in table:
         if (

@@ -8,7 +8,8 @@ from pathlib import Path
 from autoforge import lock, plan
 from autoforge.demo.github import Repository
 from autoforge.demo.github.follow import follow
-from autoforge.demo.github.git import is_ancestor, merged_tree
+from autoforge.demo.github.git import is_ancestor, merged_tree, output
+from autoforge.demo.github.git import run as git_run
 from autoforge.demo.github.repository import Pull
 from autoforge.project import Project, table
 from db.feature import Batch, BatchStatus, Ended, Kind, NewFeature, Parent, PrStatus, Result
@@ -80,18 +81,20 @@ class World:
         self, start: str, edits: dict[str, tuple[str, str]], message: str, parents: Sequence[str]
     ) -> str:
         """A commit with these lines put behind, or in the place of, other lines; "" is the end of the file."""
-        env = {"GIT_INDEX_FILE": str(self.origin / "index-of-a-person")}
-        self.git("read-tree", start, **env)
+        texts = {}
         for name, (where, line) in edits.items():
-            there = f"{start}:{name}" if self.git("ls-tree", start, name) else None
-            lines = self.git("show", there).split("\n") if there else []
-            text = "\n".join(_with(lines, where, line)) + "\n"
-            path = self.origin / "file-of-a-person"
-            path.write_text(text)
-            blob = self.git("hash-object", "-w", str(path))
-            self.git("update-index", "--add", "--cacheinfo", f"100644,{blob},{name}", **env)
-        tree = self.git("write-tree", **env)
-        return self.committed(tree, parents, message)
+            known = git_run(self.origin, "show", f"{start}:{name}").stdout.decode()
+            texts[name] = "\n".join(_with(known.splitlines(), where, line)) + "\n"
+        who = "Tess Ter <tess@example.com> 1767323045 +0000"
+        tree = self.git("rev-parse", f"{start}^{{tree}}")
+        flow = [
+            f"commit refs/scratch\nmark :1\nauthor {who}\ncommitter {who}\ndata {len(message)}\n{message}",
+            *(f"{'merge' if number else 'from'} {parent}" for number, parent in enumerate(parents)),
+            f'M 040000 {tree} ""',
+            *(f"M 100644 inline {name}\ndata {len(text)}\n{text}" for name, text in texts.items()),
+            f"\nget-mark :1\nreset refs/scratch\nfrom {'0' * 40}\n\ndone\n",
+        ]
+        return output(self.origin, "fast-import", "--quiet", stdin="\n".join(flow).encode())
 
     def committed(self, tree: str, parents: Sequence[str], message: str) -> str:
         flags = [flag for parent in parents for flag in ("-p", parent)]
@@ -197,10 +200,17 @@ def adds(world: World, batch: Batch, choice: int) -> bool:
     }
     name = sorted(places)[choice % 3]
     sha = world.written(head, {name: places[name]}, line, [head])
-    world.own[batch.key].add(line)
+    _owned(world, batch, line)
     world.theirs.add(sha)
     world.moves(batch.branch, sha)
     return True
+
+
+def _owned(world: World, batch: Batch, line: str) -> None:
+    """What is pushed after the merge is in no pull request."""
+    pull = world.pull(batch)
+    if pull is None or not pull.merged:
+        world.own[batch.key].add(line)
 
 
 def amends(world: World, batch: Batch, choice: int) -> bool:
@@ -215,9 +225,10 @@ def amends(world: World, batch: Batch, choice: int) -> bool:
     line = world.mark(f"feature {number} amended")
     parents = world.git("log", "-1", "--format=%P", head).split()
     sha = world.written(head, {name: (old if replaces else "", line)}, "amended", parents)
-    if replaces:
+    pull = world.pull(batch)
+    if replaces and not (pull and pull.merged):
         world.own[batch.key].discard(old)
-    world.own[batch.key].add(line)
+    _owned(world, batch, line)
     world.theirs.discard(head)
     world.theirs.add(sha)
     world.moves(batch.branch, sha)
