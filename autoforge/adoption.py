@@ -57,7 +57,9 @@ def _adopt(build: Build, batch: Batch, found: str) -> str:
         parents=parents,
         pushed_sha=found if batch.pushed_sha else None,
         checks=(),
-        last_error=None,
+        last_error=batch.last_error
+        if build.publish and not batch.pushed_sha
+        else None,  # publishing has begun
         check_signature=None,
     )
     build.store.move_batches([Moved(taken, commits)])

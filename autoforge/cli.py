@@ -24,9 +24,11 @@ from autoforge.commands import (
     land,
     plan,
     projects,
+    prs,
     restack,
     status,
     sync,
+    verify,
 )
 from autoforge.commands.context import Invocation, say
 from autoforge.errors import AutoforgeError, UsageError
@@ -59,6 +61,8 @@ def app() -> typer.Typer:
         land.land,
         sync.sync,
         restack.restack,
+        prs.prs,
+        verify.verify,
         guard.guard,
         demo.demo,
     ):

@@ -10,9 +10,8 @@ from autoforge.cycles import find_cycles
 from autoforge.data_file import describe, parse, quote
 from autoforge.errors import UsageError
 from db.feature import MAX_DEPENDENCIES, NewFeature
-from db.new_features import folded
+from db.new_features import MAX_NAME, folded
 
-MAX_NAME = 200  # a pull request's title has room for 256
 MAX_NUMBER = 2**31 - 1  # what every database can store
 
 _KEYS = ("name", "description", "steps", "category", "priority", "verify", "depends_on", "issue_number")

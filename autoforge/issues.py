@@ -7,11 +7,10 @@ from itertools import count
 
 from autoforge.cycles import arrows, find_cycles
 from autoforge.errors import UsageError
-from autoforge.feature_file import MAX_NAME
 from autoforge.issue_body import Body, Reference, read, seen
 from autoforge.pull_request import TYPES
 from db.feature import MAX_DEPENDENCIES, NewFeature
-from db.new_features import folded
+from db.new_features import MAX_NAME, folded
 from git_workflow.forge import Issue
 
 _SHOWN = 10

@@ -108,7 +108,10 @@ def make(
     branch = project.target_branch(project_)
     publish = options.auto_pr and project_.remote is not None
     run_dir = project_.repo.state_dir / "runs" / build_id
-    run_dir.mkdir(parents=True)
+    try:
+        run_dir.mkdir(parents=True)
+    except OSError as error:
+        raise lock.unwritable(run_dir, error) from error
     notes = ("built with --no-verify: no project-wide command ran",) if options.no_verify else ()
     selected = selection(store.features(), options.features) if options.features else None
     return Build(

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from autoforge.errors import BuildActive
+from autoforge.errors import AutoforgeError, BuildActive
 from autoforge.process import host_id, start_time
 from db.errors import StoreError
 from db.lease import Lease, LeaseLost, Owner
@@ -25,25 +25,37 @@ log = logging.getLogger("autoforge.lock")
 
 @contextlib.contextmanager
 def lead(state_dir: Path, build_id: str) -> Iterator[None]:
-    """Hold the repository's lock. Raises BuildActive with the holder's pid; a recycled pid cannot hold it."""
-    state_dir.mkdir(parents=True, exist_ok=True)
+    """Hold the repository's lock. Raises BuildActive with the holder's pid; a recycled pid cannot hold it.
+
+    Raises AutoforgeError when the folder cannot be used.
+    """
+    pid = os.getpid()
     told = _told(state_dir)
     lock = FileLock(state_dir / "lock")
     try:
+        state_dir.mkdir(parents=True, exist_ok=True)
         lock.acquire(blocking=False)
+        told.write_text(json.dumps({"pid": pid, "started": start_time(pid), "build": build_id}))
     except Timeout as error:
         held = holder(state_dir)
         what, who = (held.what, f"pid {held.pid}") if held else ("build", "it has just started")
         raise BuildActive(
             f"Another {what} is running on this repository ({who}). Wait for it, or stop it."
         ) from error
+    except OSError as error:
+        lock.release()
+        raise unwritable(state_dir, error) from error
     try:
-        pid = os.getpid()
-        told.write_text(json.dumps({"pid": pid, "started": start_time(pid), "build": build_id}))
         yield
     finally:
         told.unlink(missing_ok=True)
         lock.release()
+
+
+def unwritable(folder: Path, error: OSError) -> AutoforgeError:
+    return AutoforgeError(
+        f"{error.filename or folder} cannot be written ({error.strerror}): make it writable for you, or free some space."
+    )
 
 
 def _told(state_dir: Path) -> Path:

@@ -11,9 +11,10 @@ from autoforge.settings import Settings, Surroundings
 from db.engine import sqlite_url
 from db.store import FeatureStore
 from git_workflow import publish, repository
+from git_workflow.base import Target
 from git_workflow.command import Git
 from git_workflow.forge import Forge, repository_slug
-from git_workflow.repository import Repository
+from git_workflow.repository import Repository, head_sha
 
 
 @dataclass(frozen=True)
@@ -105,6 +106,13 @@ def table(project: Project) -> Iterator[FeatureStore]:
         yield store
     finally:
         store.close()
+
+
+def known_target(project: Project, branch: str) -> Target | None:
+    """The target as it was last seen, without asking the remote; None when it is not known here."""
+    here = f"refs/remotes/{project.remote.name}/{branch}" if project.remote else f"refs/heads/{branch}"
+    sha = head_sha(project.repo.git, here)
+    return Target(branch, sha) if sha else None
 
 
 def target_branch(project: Project) -> str:

@@ -5,10 +5,11 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
-from autoforge import pull_request
+from autoforge import pull_request, stack
 from autoforge.build import Build
 from autoforge.events import Event, EventKind
-from autoforge.pull_request import Facts, StackEntry
+from autoforge.project import known_target
+from autoforge.pull_request import Clash, Facts, StackEntry
 from db.feature import UNMERGED, Attempt, Batch, BatchStatus, Feature, FeatureStatus, PrStatus
 from git_workflow import diff, publish
 from git_workflow.errors import ForgeFailed, GitWorkflowError, PushRejected
@@ -169,8 +170,10 @@ def _update_neighbours(build: Build, forge: Forge, batch: Batch) -> None:
     """The pull requests below and above name this one; whatever a person wrote into them stays."""
     features, batches, attempts = build.store.features(), build.store.batches(), build.store.attempts()
     below = {parent.key for parent in batch.parents}
+    clashing = {clash.name for clash in _clashes(build, batch, batches)}
     for other in batches:
         near = other.key in below or batch.key in {parent.key for parent in other.parents}
+        near = near or f"#{other.pr_number}" in clashing
         if not near or other.pr_number is None or other.status is not BatchStatus.OPENED:
             continue
         try:
@@ -202,9 +205,25 @@ def _facts(
         parents=tuple(_entry(by_key[p.key], features) for p in batch.parents if p.key in by_key),
         children=tuple(_entry(b, features) for b in children),
         is_join=is_join(batch.base_branch or ""),
+        conflicts=_clashes(build, batch, batches),
         cost_usd=sum(known) if len(known) == len(costs) else None,
         minutes=sum((a.ended_at - a.started_at).total_seconds() for a in mine if a.ended_at) / 60,
         tries=len(mine),
+    )
+
+
+def _clashes(build: Build, batch: Batch, batches: Sequence[Batch]) -> tuple[Clash, ...]:
+    """What it will conflict with when one of them is merged."""
+    target = known_target(build.project, build.target_branch)
+    if target is None:
+        return ()
+    names = {b.branch: f"#{b.pr_number}" if b.pr_number else b.branch for b in batches}
+    found = stack.clashes(build.project.repo.git, batches, target, only=[batch.branch])
+    return tuple(
+        Clash(names.get(other, other), conflict.paths)
+        for conflict in found
+        for other in (conflict.left, conflict.right)
+        if other != batch.branch
     )
 
 

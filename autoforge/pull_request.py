@@ -39,6 +39,14 @@ class StackEntry:
 
 
 @dataclass(frozen=True)
+class Clash:
+    """Another open branch, or the target, that changes the same lines of these paths."""
+
+    name: str
+    paths: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Facts:
     """What a PR body needs beside batch and features. `tries` counts attempts, `cost_usd` None: not known."""
 
@@ -47,6 +55,7 @@ class Facts:
     parents: tuple[StackEntry, ...] = ()
     children: tuple[StackEntry, ...] = ()
     is_join: bool = False
+    conflicts: tuple[Clash, ...] = ()
     cost_usd: float | None = None
     minutes: float = 0.0
     tries: int = 1
@@ -140,7 +149,13 @@ def _cut(text: str, limit: int) -> str:
 
 def stack(facts: Facts) -> str:
     """The part of a PR body that changes when its neighbours do, between its markers."""
-    inner = render("pr_stack", facts=facts, line=lambda text: _one_line(harmless(text), 200), rows=50)
+    inner = render(
+        "pr_stack",
+        facts=facts,
+        line=lambda text: _one_line(harmless(text), 200),
+        code=lambda text: code(text, 200),
+        rows=50,
+    )
     inner = re.sub(r"\n{3,}", "\n\n", inner.strip())
     return f"{STACK_START}\n{inner}\n{STACK_END}"
 

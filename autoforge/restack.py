@@ -11,7 +11,7 @@ from db.feature import UNMERGED, Batch, BatchStatus, Feature, FeatureStatus, Mov
 from git_workflow import base, restack
 from git_workflow.base import Base, Target, Tip
 from git_workflow.errors import JoinConflict
-from git_workflow.naming import is_join, saved_ref
+from git_workflow.naming import is_join
 from git_workflow.repository import is_ancestor
 
 
@@ -56,7 +56,7 @@ def step(
     chosen = base.choose(git, target=target, tips=tips, merged=merged, prefix=prefix)
     if not (chosen.parents or batch.parents) and is_ancestor(git, batch.base_sha, target.sha):
         return None
-    after = _on(batch, chosen)
+    after = _on(build, batch, chosen)
     if not chosen.parents and is_ancestor(git, batch.base_sha, chosen.sha):  # merged with its history
         return Step(after, {}, same_content=True)
     moved = restack.move(
@@ -116,9 +116,16 @@ def _stands(batch: Batch, tips: Sequence[Tip]) -> bool:
     return len(tips) != 1 or is_join(batch.base_branch or "") or batch.base_branch == tips[0].branch
 
 
-def _on(batch: Batch, chosen: Base) -> Batch:
+def _on(build: Build, batch: Batch, chosen: Base) -> Batch:
     parents = tuple(Parent(tip.key, tip.sha) for tip in chosen.parents)
-    return replace(batch, base_branch=chosen.branch, parents=parents, last_error=None, check_signature=None)
+    unpublished = build.publish and batch.status is BatchStatus.BUILT
+    return replace(
+        batch,
+        base_branch=chosen.branch,
+        parents=parents,
+        last_error=batch.last_error if unpublished else None,  # it tells that publishing has begun
+        check_signature=None,
+    )
 
 
 async def verified(build: Build, made: Step) -> Step | Red | None:
@@ -149,11 +156,7 @@ async def _try(
 ) -> tuple[tuple[process.Finished, ...], str]:
     """What was green, and what was not, in words."""
     assert batch.head_sha is not None
-    git, slot = (
-        build.project.repo.git,
-        build.project.settings.concurrency,
-    )  # the slot after those of the agents
-    await asyncio.to_thread(git.run, "update-ref", saved_ref(batch.key, "moved"), batch.head_sha)
+    slot = build.project.settings.concurrency  # the one after those of the agents
     tried = await trial.run(build, batch.head_sha, commands, slot=slot)
     red, _ = await trial.caused(build, tried, by=str(batch.base_sha), slot=slot)
     green = tuple(one for one in tried.ran if one not in tried.red)

@@ -34,8 +34,7 @@ def run(build: Build) -> None:
     for batch in batches:
         if batch.status in DONE and batch.head_sha:
             restack.drop(git, batch.branch, batch.head_sha)
-            for ref in (pushed_base_ref(batch.key), saved_ref(batch.key, "moved")):
-                git.run("update-ref", "-d", ref)
+            git.run("update-ref", "-d", pushed_base_ref(batch.key))
     if not build.publish or build.project.remote is None:
         return
     used = {

@@ -12,6 +12,7 @@ from autoforge.environment import Place, for_commands
 from autoforge.process import Finished
 from git_workflow import worktree
 from git_workflow.naming import saved_ref
+from git_workflow.repository import head_sha
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,9 @@ def _checkout(build: Build, branch: str, sha: str) -> Path:
 
 
 def _put_away(build: Build, path: Path, branch: str) -> None:
+    """The commit may be on no ref: a worktree that stands on it could never be removed."""
+    if anchor := head_sha(build.project.repo.git):
+        build.project.repo.git.at(path).attempt("reset", "--quiet", "--hard", anchor)
     if worktree.park(build.project.repo, path, saved_ref("trial", build.id)):
         build.project.repo.git.run("branch", "--quiet", "-D", branch)
 

@@ -31,7 +31,7 @@ async def run(build: Build, to_publish: Callable[[Batch], bool]) -> Pass:
         learnt = await learn(build)
         found = Pass(list(learnt.notes))
         target = await build.fetch_target()
-        for key in await asyncio.to_thread(_bottom_first, build):
+        for key in await asyncio.to_thread(bottom_first, build):
             if build.stop.now.is_set():
                 return found
             try:
@@ -55,7 +55,7 @@ async def learn(build: Build) -> Learnt:
     return Learnt(learnt.pulls, learnt.notes + notes)
 
 
-def _bottom_first(build: Build) -> list[str]:
+def bottom_first(build: Build) -> list[str]:
     """Unmerged batches, after those that they stand on and those that they are to stand on."""
     features = {f.id: f for f in build.store.nodes()}
     batches = {b.key: b for b in build.store.batches() if b.status in UNMERGED}

@@ -80,6 +80,8 @@ class Items(TypeDecorator[tuple[Any, ...]]):
         return None if value is None else [clean(item) if isinstance(item, str) else item for item in value]
 
     def process_result_value(self, value: list[Any] | None, dialect: Dialect) -> tuple[Any, ...] | None:
+        if value is not None and not isinstance(value, list):
+            raise ValueError(f"{value!r} where a list belongs")
         return None if value is None else tuple(value)
 
 
@@ -91,7 +93,10 @@ class Evidences(TypeDecorator[tuple[Evidence, ...]]):
         return None if value is None else [asdict(item) | {"command": clean(item.command)} for item in value]
 
     def process_result_value(self, value: Any, dialect: Dialect) -> tuple[Evidence, ...] | None:
-        return None if value is None else tuple(Evidence(**item) for item in value)
+        try:
+            return None if value is None else tuple(Evidence(**item) for item in value)
+        except TypeError as error:
+            raise ValueError(f"{value!r} where evidence belongs") from error
 
 
 class Data(TypeDecorator[Mapping[str, object]]):

@@ -1,6 +1,6 @@
 """A person's changes to features: what each asks of their rows, and what it does to them."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 from .errors import InvalidFeatures, StoreError
 from .feature import MAX_DEPENDENCIES, UNFINISHED, UNMERGED, BatchStatus, FeatureStatus
 from .models import BatchRow, DependencyRow, FeatureRow, MemberRow, ParentRow
-from .new_features import folded, text_fault
+from .new_features import field_fault, folded, one_line
 from .rows import locked_features
 
 MAX_NUMBER = 1_000_000_000
@@ -28,8 +28,8 @@ def edit(session: Session, feature_id: int, changes: Mapping[str, object]) -> Fe
     [row] = locked_features(session, [feature_id])
     if row.status in _BUSY and (fixed := [name for name in _DEFINING if name in changes]):
         _refuse([f"the {' and '.join(fixed)} cannot change, feature #{row.id} {_BUSY[row.status]}"])
-    if isinstance(name := changes.get("name"), str):
-        changes = {**changes, "name": " ".join(name.split())}
+    lines = {column: one_line(str(changes[column])) for column in ("name", "category") if column in changes}
+    changes = {**changes, **lines}
     if faults := [*_faults(session, row, changes)]:
         raise InvalidFeatures(f"Nothing was changed in feature #{feature_id}: {'; '.join(faults)}.")
     for column, value in changes.items():
@@ -40,10 +40,8 @@ def edit(session: Session, feature_id: int, changes: Mapping[str, object]) -> Fe
 def _faults(session: Session, row: FeatureRow, changes: Mapping[str, object]) -> Iterable[str]:
     for column, value in changes.items():
         for text in [value] if isinstance(value, str) else value if isinstance(value, tuple) else []:
-            if fault := text_fault(text):
-                yield f"{column} {fault}"
-            elif not text.strip() and column != "description":
-                yield f"{column} is empty"
+            if fault := field_fault(column, text):
+                yield fault
         if isinstance(value, int) and abs(value) > MAX_NUMBER:
             yield f"{column} {value} is beyond {MAX_NUMBER}"
     if isinstance(name := changes.get("name"), str):
@@ -102,14 +100,14 @@ def _not_to_reset(
         return _BUSY[row.status]
     if row.status is not FeatureStatus.PASSED or row.batch_key is None:
         return None
-    status, passed = batches[row.batch_key], f"has passed on {row.branch_name}"
+    status, passed = batches.get(row.batch_key), f"has passed on {row.branch_name}"
     if status in UNFINISHED:
         return f"{passed}, which is not finished: `autoforge build` first"
     if status is BatchStatus.OPENED:
         return (
             f"{passed}, whose pull request #{row.pr_number} is open: merge or close it, then `autoforge sync`"
         )
-    if status not in UNMERGED:
+    if status is None or status not in UNMERGED:
         return None
     above = _built_on(session, row.batch_key)
     if begun := [each.branch for each in above if each.status in UNFINISHED]:
@@ -255,8 +253,8 @@ def _batches(session: Session, rows: Iterable[FeatureRow]) -> Mapping[str, Batch
     return {row.key: row.status for row in found}
 
 
-def _in(row: FeatureRow, batches: Mapping[str, BatchStatus], statuses: Iterable[BatchStatus]) -> bool:
-    return row.batch_key is not None and batches[row.batch_key] in statuses
+def _in(row: FeatureRow, batches: Mapping[str, BatchStatus], statuses: Collection[BatchStatus]) -> bool:
+    return batches.get(row.batch_key or "") in statuses
 
 
 def _busy(rows: Iterable[FeatureRow]) -> list[str]:

@@ -12,7 +12,7 @@ from .engine import Database
 from .errors import InvalidFeatures, StoreError
 from .feature import Batch, Feature, FeatureStatus, NewFeature
 from .models import AttemptRow, BatchRow, DependencyRow, FeatureRow, MemberRow
-from .new_features import check, text_fault
+from .new_features import check, one_line, text_fault
 from .nodes import Node, Standing
 from .rows import from_new, one, to_batch, to_feature, write_batch
 
@@ -65,9 +65,8 @@ class FeatureTable:
             return [row.id for row in rows]
 
     def restore(self, features: Sequence[Feature], batches: Sequence[Batch] = ()) -> dict[int, int]:
-        """Store features and batches of another table, every column as it is; answers the new id for each old one.
-
-        In a table that never held a feature the ids stay. Raises InvalidFeatures; then nothing is stored.
+        """Store features and batches of another table, every column as it is, names as one line; answers the new
+        id for each old one. In a table that never held a feature the ids stay. Raises InvalidFeatures; then nothing is stored.
         """
         with self._database.write() as session:
             _check_whole(session, features, batches)
@@ -217,9 +216,8 @@ def _insert(
         session.add(row)
     session.flush()
     for f in features:
-        values = {
-            name: value for name, value in vars(replace(f, id=ids[f.id])).items() if name != "dependencies"
-        }
+        f = replace(f, id=ids[f.id], name=one_line(f.name), category=one_line(f.category))
+        values = {name: value for name, value in vars(f).items() if name != "dependencies"}
         session.add(FeatureRow(**values))
     session.flush()
     session.add_all(

@@ -8,9 +8,8 @@ from datetime import UTC, datetime
 from .errors import InvalidFeatures
 from .feature import MAX_DEPENDENCIES, Feature, FeatureStatus, PrStatus
 from .legacy_item import Item, as_number, as_text, shown
-from .new_features import folded
+from .new_features import CONTROL, MAX_NAME, folded, one_line
 
-MAX_NAME = 200
 _OURS = frozenset({"depends_on", "verify", "issue_number"})  # keys that only our own lists have
 _MARKS = frozenset({"id", "passes", "in_progress"})  # keys that only older tools write
 _REFINEMENTS = frozenset(
@@ -85,7 +84,7 @@ def _feature(place: int, item: Item) -> Feature:
     return Feature(
         id=item.id,
         priority=place if priority is None else priority,
-        category=" ".join(item.text("category").split()) or "uncategorized",
+        category=_line(item, "category") or "uncategorized",
         name=_name(place, item),
         description=item.text("description"),
         steps=tuple(text for step in item.entries("steps") if (text := as_text(step).strip())),
@@ -130,7 +129,7 @@ def _commit(item: Item) -> str | None:
 
 
 def _name(place: int, item: Item) -> str:
-    name = " ".join(item.text("name").split())
+    name = _line(item, "name")
     if not name:
         item.note(f'it had no name and is called "Feature {place}"')
         return f"Feature {place}"
@@ -139,15 +138,22 @@ def _name(place: int, item: Item) -> str:
     return name[:MAX_NAME].rstrip()
 
 
+def _line(item: Item, key: str) -> str:
+    return CONTROL.sub("\N{REPLACEMENT CHARACTER}", one_line(item.text(key)))
+
+
 def _uniquely_named(features: Sequence[Feature], notes: list[str]) -> list[Feature]:
     taken: set[str] = set()
+    numbers: dict[str, int] = {}  # the last one that was tried for a name
     result = []
     for feature in features:
-        name, number = feature.name, 1
+        name, stem = feature.name, feature.name[: MAX_NAME - 12]
+        number = numbers.get(folded(stem), 1)
         while folded(name) in taken:
             number += 1
-            name = f"{feature.name[: MAX_NAME - 12]} ({number})"
-        if number > 1:
+            name = f"{stem} ({number})"
+        numbers[folded(stem)] = number
+        if name != feature.name:
             notes.append(f"#{feature.id}: its name was taken and is now {shown(name)}")
         taken.add(folded(name))
         result.append(replace(feature, name=name))

@@ -49,15 +49,16 @@ class Item:
         return word in ("1", "true")
 
     def time(self, key: str) -> datetime | None:
-        """Without a zone it is UTC."""
+        """In UTC, which is the zone of one without."""
         value = self.values.get(key)
         try:
             found = datetime.fromisoformat(value) if isinstance(value, str) else None
-        except ValueError:
+            found = found and (found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC))
+        except (ValueError, OverflowError):
             found = None
         if found is None and value is not None:
             self.note(f"{key} was {shown(value)}, no usable time")
-        return found.replace(tzinfo=UTC) if found and found.tzinfo is None else found
+        return found
 
     def data(self, key: str) -> object:
         """A JSON value, which a table keeps as text. Text that is no JSON stays text."""
@@ -99,7 +100,8 @@ def _fields(fields: list[object]) -> Iterator[str]:
     for field in fields:
         if isinstance(field, Mapping):
             options = field.get("options")
-            labels = [o.get("label") or o.get("value") for o in options or () if isinstance(o, Mapping)]
+            options = options if isinstance(options, list) else []
+            labels = [o.get("label") or o.get("value") for o in options if isinstance(o, Mapping)]
             choices = f" ({', '.join(map(as_text, labels))})" if labels else ""
             yield f"- {as_text(field.get('label') or field.get('id'))}{choices}"
 

@@ -1,18 +1,25 @@
 """Checks features before they are stored; pure."""
 
+import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from graphlib import CycleError, TopologicalSorter
 
 from .errors import InvalidFeatures
 from .feature import MAX_DEPENDENCIES, NewFeature
 
+MAX_NAME = 200  # a pull request's title has room for 256
+CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _MAX_SHOWN = 10
 _MAX_NUMBER = 1_000_000_000  # leaves room below 32 bits for what is counted on from it
 
 
 def folded(name: str) -> str:
     """What makes two names the same: neither case nor white space tells them apart."""
-    return " ".join(name.split()).casefold()
+    return one_line(name).casefold()
+
+
+def one_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def text_fault(text: str) -> str | None:
@@ -23,6 +30,20 @@ def text_fault(text: str) -> str | None:
         text.encode()
     except UnicodeEncodeError:
         return "is not valid Unicode (half of a surrogate pair)"
+    return None
+
+
+def field_fault(field: str, text: str) -> str | None:
+    """Why a feature's field cannot hold a text, or None; names and categories are stored as one line."""
+    if fault := text_fault(text):
+        return f"{field} {fault}"
+    if field != "description" and not text.strip():
+        return f"{field} is empty"
+    line = one_line(text)
+    if field in ("name", "category") and (found := CONTROL.search(line)):
+        return f"{field} has the character U+{ord(found[0]):04X}: remove it"
+    if field == "name" and len(line) > MAX_NAME:
+        return f"{field} has {len(line)} characters, at most {MAX_NAME} are allowed: put the rest into the description"
     return None
 
 
@@ -50,13 +71,11 @@ def check(new: Sequence[NewFeature], *, names: Collection[str], ids: Collection[
 
 
 def _faults_of_texts(item: NewFeature) -> Iterator[str]:
-    if not item.name.strip():
-        yield "the name is empty"
     texts = [("name", item.name), ("description", item.description), ("category", item.category)]
     texts += [("steps", step) for step in item.steps] + [("verify", command) for command in item.verify]
     for field, text in texts:
-        if fault := text_fault(text):
-            yield f"{field} {fault}"
+        if fault := field_fault(field, text):
+            yield fault
 
 
 def _faults_of_numbers(item: NewFeature) -> Iterator[str]:
@@ -98,5 +117,4 @@ def _cycle(new: Sequence[NewFeature]) -> list[str]:
 
 
 def _label(new: Sequence[NewFeature], index: int) -> str:
-    name = " ".join(new[index].name.split())
-    return f"feature {index + 1} {name[:60]!r}"
+    return f"feature {index + 1} {one_line(new[index].name)[:60]!r}"

@@ -12,8 +12,10 @@ from .errors import NotFound, StoreError
 from .event import Event
 from .feature import FREE_RESULTS, Attempt, Batch, Ended, Feature, FeatureStatus, NewFeature, Parent
 from .models import AttemptRow, Base, BatchRow, EventRow, FeatureRow, MemberRow, ParentRow
+from .new_features import one_line
 
 R = TypeVar("R", bound=Base)
+MAX_ID = 2**31 - 1  # what every database takes; a greater one is nobody's
 _SET_BY_THE_TABLE = {"created_at", "updated_at"}
 
 
@@ -44,8 +46,8 @@ def from_new(new: Sequence[NewFeature], *, last_priority: int) -> list[FeatureRo
     return [
         FeatureRow(
             priority=next(behind) if item.priority is None else item.priority,
-            category=item.category,
-            name=" ".join(item.name.split()),
+            category=one_line(item.category),
+            name=one_line(item.name),
             description=item.description,
             steps=item.steps,
             verify=item.verify,
@@ -77,7 +79,8 @@ def locked_features(
     session: Session, feature_ids: Sequence[int], *, missing_ok: bool = False
 ) -> list[FeatureRow]:
     """In the given order; locked by id, so that two writers cannot wait for each other. Raises NotFound."""
-    query = select(FeatureRow).where(FeatureRow.id.in_(feature_ids)).order_by(FeatureRow.id).with_for_update()
+    possible = [each for each in feature_ids if abs(each) <= MAX_ID]
+    query = select(FeatureRow).where(FeatureRow.id.in_(possible)).order_by(FeatureRow.id).with_for_update()
     found = {row.id: row for row in session.scalars(query)}
     for feature_id in feature_ids:
         if feature_id not in found and not missing_ok:
@@ -87,7 +90,8 @@ def locked_features(
 
 def one(session: Session, kind: type[R], key: int | str, *, lock: bool = False) -> R:
     """The row with this key, of features, batches or attempts. Raises NotFound."""
-    row = session.get(kind, key, with_for_update=lock or None)
+    possible = isinstance(key, str) or abs(key) <= MAX_ID
+    row = session.get(kind, key, with_for_update=lock or None) if possible else None
     if row is None:
         raise NotFound(f"There is no {kind.__name__.removesuffix('Row').lower()} {key}.")
     return row

@@ -4,10 +4,11 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import OperationalError, SQLAlchemyError, StatementError
 
 from .errors import StoreError
 
+_SHOWN = 300
 _LOCKED = "is locked by another process: try again when it is done"
 _SQLITE = {
     "SQLITE_BUSY": _LOCKED,
@@ -45,11 +46,16 @@ def explained(place: str) -> Iterator[None]:
         yield
     except (SQLAlchemyError, sqlite3.Error, OverflowError) as error:
         raise StoreError(f"The feature table {place} {_advice(error)}") from error
+    except ValueError as error:  # of a column's type: nothing else in a transaction raises it
+        raise StoreError(
+            f"The feature table {place} holds what autoforge did not write ({_brief(error)}): correct it there, or put "
+            "a copy in its place."
+        ) from error
 
 
 def _advice(error: Exception) -> str:
-    cause = (error.orig if isinstance(error, DBAPIError) else None) or error
-    said = " ".join(str(cause).split())
+    cause = (error.orig if isinstance(error, StatementError) else None) or error
+    said = _brief(cause)
     name, state = str(getattr(cause, "sqlite_errorname", "")), getattr(cause, "sqlstate", "")
     for prefix, advice in _SQLITE.items():
         if name == prefix or name.startswith(prefix + "_"):
@@ -60,3 +66,8 @@ def _advice(error: Exception) -> str:
         if state and state.startswith(prefix):
             return f"{advice} ({said})."
     return f"refused a step: {said}."
+
+
+def _brief(error: BaseException) -> str:
+    text = " ".join(str(error).split())
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"

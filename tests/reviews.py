@@ -17,11 +17,15 @@ from tests.conftest import TOKEN
 class Reviewer:
     github: LoopbackGitHub
 
-    def _send(self, method: str, path: str, **body: Any) -> Any:
+    def send(self, path: str, *, as_: str, **body: Any) -> Any:
+        """POST as another account."""
+        return self._send("POST", path, token=as_, **body)
+
+    def _send(self, method: str, path: str, *, token: str = TOKEN, **body: Any) -> Any:
         request = urllib.request.Request(
             f"{self.github.url}/repos/octo/app/{path}",
             json.dumps(body).encode() if body else None,
-            {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"},
+            {"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
             method=method,
         )
         with urllib.request.urlopen(request, timeout=20) as answer:

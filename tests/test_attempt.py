@@ -29,7 +29,7 @@ def log_of(project: Project) -> str:
 def test_a_failed_setup_command_is_the_reason_and_no_agent_starts(opened: Opened) -> None:
     """The baseline's worktree is set up as well: this command works there only."""
     project = opened(
-        worktree__setup=["test $AUTOFORGE_BATCH = baseline || { echo no npm; exit 3; }"], max_attempts=1
+        worktree__setup=["test $AUTOFORGE_BATCH = trial || { echo no npm; exit 3; }"], max_attempts=1
     )
     add(project, NewFeature("A"))
     crew = Crew(diligent)

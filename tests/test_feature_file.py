@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from autoforge.data_file import MAX_BYTES
 from autoforge.errors import UsageError
-from autoforge.feature_file import MAX_NAME, read
+from autoforge.feature_file import read
 from db.feature import MAX_DEPENDENCIES, NewFeature
-from db.new_features import folded
+from db.new_features import MAX_NAME, folded
 
 LOGIN = NewFeature(
     name="Login",

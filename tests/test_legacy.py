@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from db.errors import InvalidFeatures
 from db.feature import MAX_DEPENDENCIES, Feature, FeatureStatus, PrStatus
-from db.legacy import MAX_NAME, from_items, is_legacy
+from db.legacy import from_items, is_legacy
+from db.new_features import MAX_NAME
 from db.store import FeatureStore
 
 FORM = {

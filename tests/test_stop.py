@@ -94,7 +94,7 @@ def test_sigterm_ends_a_command_that_runs(
     add(project, NewFeature("One", verify=(held,) if where == "verify" else ()))
     commands = {
         "baseline": {"verify": held},
-        "set-up": {"setup": f"case $AUTOFORGE_BATCH in baseline) ;; *) {held};; esac"},
+        "set-up": {"setup": f"case $AUTOFORGE_BATCH in trial) ;; *) {held};; esac"},
     }
     running = child("diligent", **commands.get(where, {}))
     (tmp_path / "runs").read_text()

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from autoforge.progress.lines import plain
+from autoforge.errors import AutoforgeError
+from autoforge.progress.lines import INVISIBLE, plain
 from autoforge.settings import Surroundings
 
 if TYPE_CHECKING:
@@ -43,7 +44,10 @@ def open_project(
 
 
 def say(text: str, *, err: bool = False) -> None:
-    """Print lines. When the reader has gone (`| head`), the rest of the command's output is dropped."""
+    """Print lines. When the reader has gone (`| head`), the rest of the command's output is dropped.
+
+    Raises AutoforgeError when they cannot be written.
+    """
     _write(plain(text), err=err)
 
 
@@ -51,15 +55,18 @@ def print_json(value: object) -> None:
     def text_of(item: object) -> object:
         return item.isoformat() if isinstance(item, datetime) else str(item)
 
-    _write(json.dumps(value, indent=2, default=text_of, ensure_ascii=False), err=False)
+    text = json.dumps(value, indent=2, default=text_of, ensure_ascii=False)
+    _write(INVISIBLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text), err=False)
 
 
 def _write(text: str, *, err: bool) -> None:
     try:
         typer.echo(text, err=err)
-    except BrokenPipeError:
+    except OSError as error:
         with open(os.devnull, "w") as nowhere:  # noqa: PTH123
             os.dup2(nowhere.fileno(), (sys.stderr if err else sys.stdout).fileno())
+        if not (err or isinstance(error, BrokenPipeError)):
+            raise AutoforgeError(f"The output cannot be written ({error.strerror}).") from error
 
 
 def width() -> int:

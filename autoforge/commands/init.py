@@ -1,5 +1,6 @@
 """`autoforge init`: a first autoforge.toml."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -31,14 +32,29 @@ def init(
 
     project = open_project(context, repository)
     path = project.folder / settings.FILE
-    if path.exists():
-        raise UsageError(f"{path} exists already; it was left as it is.")
     target = json.dumps(target_branch(project), ensure_ascii=False)
     commands = ", ".join(json.dumps(command, ensure_ascii=False) for command in verify or ())
-    with path.open("x", encoding="utf-8") as file:
-        file.write(TEMPLATE.format(target=f"target = {target}\n", commands=commands))
+    _write(path, TEMPLATE.format(target=f"target = {target}\n", commands=commands))
     say(f"Wrote {path}.")
     if not verify:
         say("Now set `verify.commands` in it: what must succeed before a feature counts.")
     goal = "--auto-pr" if project.remote else "--land"
     say(f"Next: autoforge plan FILE or autoforge features import FILE, then autoforge build {goal}")
+
+
+def _write(path: Path, text: str) -> None:
+    """A new file, whole or not at all. Raises UsageError."""
+    begun = False
+    try:
+        data = text.encode()
+        with path.open("xb") as file:
+            begun = True
+            file.write(data)
+    except FileExistsError as error:
+        raise UsageError(f"{path} exists already; it was left as it is.") from error
+    except UnicodeEncodeError as error:
+        raise UsageError("A verify command is not UTF-8 text: nothing was written.") from error
+    except OSError as error:
+        if begun:
+            path.unlink(missing_ok=True)
+        raise UsageError(f"{path} cannot be written ({error.strerror}): nothing is left of it.") from error

@@ -9,9 +9,10 @@ NO_FEATURES = "There are no features yet. Add some: autoforge features import FI
 
 def status(context: typer.Context, json_: Json = False, repository: Repository = None) -> None:
     """Show all features, what is left and why, and the cost."""
-    from autoforge import lock, report
+    from autoforge import lock, report, stack
     from autoforge.progress import summary
-    from autoforge.project import table, target_branch
+    from autoforge.progress.stack import conflict_lines
+    from autoforge.project import known_target, table, target_branch
 
     project = open_project(context, repository)
     with table(project) as store:
@@ -30,4 +31,7 @@ def status(context: typer.Context, json_: Json = False, repository: Repository =
     for line in summary.report_lines(made, width()) if features else [NO_FEATURES]:
         say(line)
     for line in summary.stack_lines(batches, features, target_branch(project)) if batches else []:
+        say(line)
+    target = known_target(project, target_branch(project)) if batches else None
+    for line in conflict_lines(stack.clashes(project.repo.git, batches, target)) if target else []:
         say(line)

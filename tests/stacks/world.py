@@ -107,6 +107,10 @@ class World:
         with self.forged.lock:
             follow(self.forged)
 
+    def brings_here(self, branch: str, sha: str) -> None:
+        where = f"+{sha}:refs/heads/{branch}"
+        run("git", "fetch", "-q", str(self.origin), where, cwd=self.project.repo.root)
+
 
 def _with(lines: list[str], where: str, line: str) -> list[str]:
     """Behind a section's head, in the place of another line, or at the end."""
@@ -150,7 +154,7 @@ def _build(world: World, store: FeatureStore, number: int, *, published: bool) -
     head = world.written(chosen.sha, edits, f"feature {number}", [chosen.sha])
     world.own[key] = own
     world.git("update-ref", f"refs/heads/{batch.branch}", head)
-    run("git", "fetch", "-q", str(world.origin), f"+{head}:refs/heads/{batch.branch}", cwd=git.cwd)
+    world.brings_here(batch.branch, head)
     store.record_pass(batch_key=key, feature_id=number + 1, commit_sha=head, evidence=(), checks=())
     store.end_attempt(attempt.id, Ended(Result.PASSED), max_attempts=3)
     built = replace(
@@ -187,9 +191,10 @@ def _publish(world: World, store: FeatureStore, batch: Batch) -> None:
 
 
 def adds(world: World, batch: Batch, choice: int) -> bool:
-    """A commit on top of a branch."""
-    head = world.heads().get(batch.branch)
-    if head is None:
+    """A commit on top of a branch, which may be here only."""
+    here = batch.status is BatchStatus.BUILT and batch.pushed_sha is None
+    head = batch.head_sha if here else world.heads().get(batch.branch)
+    if head is None or git_run(world.origin, "cat-file", "-e", head).returncode:
         return False
     line = world.mark("by hand")
     number = batch.feature_ids[0] - 1
@@ -202,7 +207,10 @@ def adds(world: World, batch: Batch, choice: int) -> bool:
     sha = world.written(head, {name: places[name]}, line, [head])
     _owned(world, batch, line)
     world.theirs.add(sha)
-    world.moves(batch.branch, sha)
+    if here:
+        world.brings_here(batch.branch, sha)
+    else:
+        world.moves(batch.branch, sha)
     return True
 
 
