@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from autoforge.progress.lines import counted
 from db.feature import NewFeature
 
 
@@ -55,7 +56,10 @@ def lines(outline: Outline) -> list[str]:
         result += _entry(outline, n, indent, parent)
         stack += [(child, indent + 1, n) for child in reversed(children.get(n, []))]
     path = " → ".join(outline.features[n].name for n in outline.critical)
-    result += ["", f"{len(outline.features)} features. Longest chain ({len(outline.critical)}): {path}"]
+    result += [
+        "",
+        f"{counted(len(outline.features), 'feature')}. Longest chain ({len(outline.critical)}): {path}",
+    ]
     result += [f"At most {outline.widest} can be built at the same time."]
     return result
 

@@ -122,10 +122,16 @@ def _retarget(build: Build, forge: Forge, batch: Batch, pull: PullRequest) -> bo
         return False
     if is_join(batch.base_branch):
         _put(build, batch)
-    forge.edit(pull.number, base=batch.base_branch)
     off_the_join = is_join(pull.base_branch) and not is_join(batch.base_branch)
     if pull.draft and off_the_join and not build.project.settings.pr.draft:
-        forge.ready(pull.number)
+        forge.ready(
+            pull.number
+        )  # before the base is changed: afterwards nothing tells that it is still to be done
+        status, opened = PrStatus.OPEN, BatchStatus.OPENED
+        build.store.set_pull_request(
+            batch.key, number=pull.number, url=pull.url, status=status, batch_status=opened
+        )
+    forge.edit(pull.number, base=batch.base_branch)
     _tell(build, batch, f"#{pull.number} now targets {batch.base_branch}")
     return True
 
@@ -167,13 +173,13 @@ def _status(pull: PullRequest) -> PrStatus:
 
 
 def _update_neighbours(build: Build, forge: Forge, batch: Batch) -> None:
-    """The pull requests below and above name this one; whatever a person wrote into them stays."""
+    """This pull request, those below and above and those that it clashes with; what a person wrote there stays."""
     features, batches, attempts = build.store.features(), build.store.batches(), build.store.attempts()
     below = {parent.key for parent in batch.parents}
     clashing = {clash.name for clash in _clashes(build, batch, batches)}
     for other in batches:
         near = other.key in below or batch.key in {parent.key for parent in other.parents}
-        near = near or f"#{other.pr_number}" in clashing
+        near = near or other.key == batch.key or f"#{other.pr_number}" in clashing
         if not near or other.pr_number is None or other.status is not BatchStatus.OPENED:
             continue
         try:
@@ -206,6 +212,7 @@ def _facts(
         children=tuple(_entry(b, features) for b in children),
         is_join=is_join(batch.base_branch or ""),
         conflicts=_clashes(build, batch, batches),
+        verified_on=batch.head_sha if batch.checks else None,
         cost_usd=sum(known) if len(known) == len(costs) else None,
         minutes=sum((a.ended_at - a.started_at).total_seconds() for a in mine if a.ended_at) / 60,
         tries=len(mine),

@@ -56,6 +56,7 @@ class Facts:
     children: tuple[StackEntry, ...] = ()
     is_join: bool = False
     conflicts: tuple[Clash, ...] = ()
+    verified_on: str | None = None  # the last commit on which the verify commands ran; a move makes a new one
     cost_usd: float | None = None
     minutes: float = 0.0
     tries: int = 1

@@ -2,9 +2,10 @@
 
 import re
 import sys
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from xml.etree import ElementTree
 
 from autoforge.errors import UsageError
@@ -12,10 +13,12 @@ from git_workflow.command import Git
 
 MAX_BYTES = 1_000_000
 OPENING, CLOSING = "<project_specification>", "</project_specification>"
+NOT_CONTENT = re.compile(r"<!(?!\[CDATA\[)")  # entities would be filled in, and comments lost
 SCAFFOLD = re.compile(
-    r"^(\.[^/]*|readme[^/]*|licen[cs]e[^/]*|changelog[^/]*|contributing[^/]*|code_of_conduct[^/]*|security[^/]*"
-    r"|autoforge\.toml|claude\.md|[^/]*spec[^/]*\.(md|txt|xml))$",
-    re.IGNORECASE,
+    r"\..*"
+    r"|(readme|licen[cs]e|changelog|contributing|code_of_conduct|security)([^/.]*|[^/]*\.(md|txt|rst))"
+    r"|autoforge\.toml|claude\.md|[^/]*spec[^/]*\.(md|txt|xml)",
+    re.IGNORECASE | re.DOTALL,
 )
 
 
@@ -54,20 +57,19 @@ def _head(path: Path) -> bytes:
 
 def _from_tags(text: str) -> str:
     """The XML-tagged form of older tools as headings and paragraphs; other text as it is."""
-    start, end = text.find(OPENING), text.rfind(CLOSING)
-    if start < 0 or end < start:
+    body = text.strip()
+    if not (body.startswith((OPENING, "<?xml")) and body.endswith(CLOSING)) or NOT_CONTENT.search(body):
         return text
-    inside = text[start : end + len(CLOSING)]
-    if "<!DOCTYPE" in inside or "<!ENTITY" in inside:
-        return inside
     try:
-        return "\n".join(_headings(ElementTree.fromstring(inside), 1)).strip() + "\n"
-    except ElementTree.ParseError:  # people write `&` and `<` into it: the tags read well enough as they are
-        return inside
+        return "\n".join(_headings(ElementTree.fromstring(body), 1)).strip() + "\n"
+    except (ElementTree.ParseError, RecursionError):
+        return text  # people write `&` and `<` into it: the tags read well enough as they are
 
 
 def _headings(element: ElementTree.Element, level: int) -> list[str]:
-    lines = ["", f"{'#' * min(level, 6)} {element.tag.replace('_', ' ')}"]
+    attributes = ", ".join(f"{key}: {value}" for key, value in element.items())
+    title = element.tag.replace("_", " ") + (f" ({attributes})" if attributes else "")
+    lines = ["", f"{'#' * min(level, 6)} {title}"]
     if element.text and element.text.strip():
         lines += ["", _dedented(element.text)]
     for child in element:
@@ -78,12 +80,12 @@ def _headings(element: ElementTree.Element, level: int) -> list[str]:
 
 
 def _dedented(text: str) -> str:
-    return "\n".join(line.strip() for line in text.strip().splitlines())
+    return textwrap.dedent(text).strip("\n").rstrip()
 
 
 def is_greenfield(files: Sequence[str]) -> bool:
     """Whether a tree holds no code yet: nothing but notes, a licence and configuration of tools."""
-    return all(SCAFFOLD.match(PurePosixPath(name).parts[0]) for name in files)
+    return all(map(SCAFFOLD.fullmatch, files))
 
 
 def files(git: Git, commit: str | None) -> list[str]:

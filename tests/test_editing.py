@@ -33,8 +33,9 @@ def test_an_edit_changes_what_was_given(store: FeatureStore) -> None:
         before, name="New name", steps=("a", "b"), priority=-3, updated_at=after.updated_at
     )
     assert after.updated_at > before.updated_at
-    store.edit(id_, name="NEW NAME", description="", steps=[], verify=["make"], category="bug")
+    store.edit(id_, name="NEW NAME", description="", steps=[], verify=["make"], category="bug\n 2")
     last = store.feature(id_)
+    assert last.category == "bug 2"
     assert (last.name, last.description, last.steps, last.verify) == ("NEW NAME", "", (), ("make",))
 
 
@@ -48,6 +49,8 @@ def test_an_edit_changes_what_was_given(store: FeatureStore) -> None:
         ({"steps": ["ok", " "]}, "steps is empty"),
         ({"verify": ["\0"]}, "verify holds a NUL byte"),
         ({"category": ""}, "category is empty"),
+        ({"name": "x" * 201}, "name has 201 characters"),
+        ({"category": "a\x1bb"}, "category has the character U+001B"),
         ({"priority": -(10**10)}, "priority -10000000000 is beyond"),
     ],
 )

@@ -1,6 +1,7 @@
 """Feature lists of older tools: what is taken over, and what is told."""
 
 import json
+import time
 from datetime import UTC, datetime
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from db.errors import InvalidFeatures
 from db.feature import MAX_DEPENDENCIES, Feature, FeatureStatus, PrStatus
 from db.legacy import from_items, is_legacy
-from db.new_features import MAX_NAME
+from db.new_features import MAX_NAME, folded
 from db.store import FeatureStore
 
 FORM = {
@@ -102,13 +103,17 @@ def test_a_question_and_its_answer_are_kept() -> None:
         ({"refinement_state": "polished"}, {"refinement": "polished"}, ""),
         ({"refinement_state": "shiny"}, {"refinement": ""}, "refinement_state was 'shiny'"),
         ({"last_tested_at": "2026-01-02 03:04:05.5"}, {"last_tested_at": datetime(2026, 1, 2, 3, 4, 5, 500_000, UTC)}, ""),
+        ({"name": "a\x1b[2Jb", "category": "c\x9b"}, {"name": "a\ufffd[2Jb", "category": "c\ufffd"}, ""),
+        ({"last_tested_at": "0001-01-01T00:00:00+14:00"}, {"last_tested_at": None}, "no usable time"),
+        ({"human_input_request": {"prompt": "Q", "fields": [{"id": "x", "options": 5}]}}, {"question": "Q\n- x"}, ""),
+        ({"human_input_request": {"prompt": "Q", "fields": [{"id": "x", "options": True}]}}, {"question": "Q\n- x"}, ""),
         ({"last_tested_at": "soon"}, {"last_tested_at": None}, "last_tested_at was 'soon', no usable time"),
         ({"worktree_path": "/x", "mood": 1, "testing_in_progress": 0}, {}, "mean nothing here: 'mood', 'worktree_path'"),
         ({"passes": 1, "pr_status": "open", "pr_number": 9}, {}, "its pull request #9 was open: merge it"),
     ],
 )  # fmt: skip
 def test_b5_values_of_wrong_types(values: dict[str, object], kept: dict[str, object], told: str) -> None:
-    feature, notes = one(name="a", **values)
+    feature, notes = one(**{"name": "a", **values})
     assert {key: getattr(feature, key) for key in kept} == kept
     assert told in "\n".join(notes)
     assert told or not [note for note in notes if "count as passed" not in note]
@@ -125,6 +130,14 @@ def test_names_become_unique_and_are_told() -> None:
     assert [len(f.name) <= MAX_NAME for f in found.features] == [True] * 5
     assert sum("its name was taken" in note for note in found.notes) == 3
     assert sum("is cut" in note for note in found.notes) == 2
+
+
+def test_many_equal_names_are_told_apart_in_linear_time() -> None:
+    began = time.process_time()
+    found = from_items([{"name": "same"}] * 4000 + [{"name": "x" * 190 + str(n % 2)} for n in range(10)])
+    assert time.process_time() - began < 3  # 10 s when every number is tried
+    assert len({folded(f.name) for f in found.features}) == 4010
+    assert found.features[3999].name == "same (4000)"
 
 
 def test_dependencies_by_id_and_by_index() -> None:

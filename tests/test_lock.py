@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from autoforge import lock
-from autoforge.errors import BuildActive
+from autoforge.errors import AutoforgeError, BuildActive
 from autoforge.lock import Holder
 from autoforge.process import start_time
 from db.engine import sqlite_url
@@ -64,6 +64,16 @@ def test_b1_a_killed_holder_holds_nothing(other: "subprocess.Popen[str]", tmp_pa
     with lock.lead(tmp_path, "mine"):
         assert lock.holder(tmp_path) == Holder("build", os.getpid())
     assert not (tmp_path / "lock.json").exists()
+
+
+@pytest.mark.parametrize("name", ["lock", "lock.json"])
+def test_b6_a_lock_that_cannot_be_written_is_refused(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir()
+    with pytest.raises(AutoforgeError, match=f"{name} cannot be written"), lock.lead(tmp_path, "mine"):
+        pass
+    (tmp_path / name).rmdir()
+    with lock.lead(tmp_path, "mine"):
+        pass
 
 
 def test_b2_a_recycled_pid_is_no_holder(tmp_path: Path) -> None:

@@ -158,6 +158,16 @@ XML = """<project_specification>
         (XML, "### reports\n\n- User can see totals"),
         (XML, "## project name\n\nTally & Co"),
         (XML.replace("&amp;", "&"), "<project_name>Tally & Co"),
+        (f'<?xml version="1.0"?>\n{XML}', "## project name\n\nTally & Co"),
+        (
+            XML.replace("<reports>", '<reports of="year" as="a table">'),
+            "### reports (of: year, as: a table)\n\n- User",
+        ),
+        (
+            XML.replace("- User can see totals", "\n    def f():\n        return 1\n"),
+            "### reports\n\ndef f():\n    return 1",
+        ),
+        (XML.replace("- User", "<![CDATA[a < b]]>"), "### reports\n\na < b"),
         ("\ufeffwith a mark", "with a mark"),
     ],
 )
@@ -165,6 +175,24 @@ def test_specifications_of_every_style_are_read(tmp_path: Path, text: str, words
     path = tmp_path / "spec"
     path.write_text(text)
     assert words in specification.read(str(path)).text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The file opens with <project_specification> tags and closes with </project_specification>.\n",
+        f"# Before\n\n{XML}",
+        f"{XML}\n\nAnd behind it.\n",
+        XML.replace("<reports>", "<!-- in euros --><reports>"),
+        f'<!DOCTYPE x [<!ENTITY a "b">]>\n{XML}',
+        XML.replace("- User", "<a>" * 5000 + "deep" + "</a>" * 5000),
+    ],
+    ids=["in prose", "text before", "text behind", "a comment", "an entity", "nested"],
+)
+def test_b5_nothing_of_a_specification_is_lost(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "spec.md"
+    path.write_text(text)
+    assert specification.read(str(path)).text == text
 
 
 @pytest.mark.parametrize("content", [None, b"", b" \n", b"\xff\xfe", b"a\0b", b"x" * 1_000_001])
@@ -183,6 +211,11 @@ def test_b5_a_specification_that_is_none_is_refused(tmp_path: Path, content: byt
         (["README.md", "LICENSE", ".gitignore", "autoforge.toml", "spec.md", ".github/ci.yml"], True),
         (["README.md", "src/app.py"], False),
         (["main.go"], False),
+        (["README", "LICENSE-MIT", "SECURITY.md", "README.de.rst", ".github/workflows/ci.yml"], True),
+        (["security.py"], False),
+        (["license_check.py", "README.md"], False),
+        (["security/app.go"], False),
+        (["readme/LICENSE"], False),
     ],
 )
 def test_greenfield_is_a_tree_without_code(files: list[str], green: bool) -> None:

@@ -68,7 +68,13 @@ def test_dependencies_on_the_list_and_the_table(store: FeatureStore) -> None:
 @pytest.mark.parametrize(
     ("bad", "said"),
     [
-        (NewFeature(" \t "), "feature 2 '': the name is empty"),
+        (NewFeature(" \t "), "feature 2 '': name is empty"),
+        (NewFeature("x" * 201), "name has 201 characters, at most 200 are allowed"),
+        (NewFeature("x\x1b[2J"), "name has the character U+001B: remove it"),
+        (NewFeature("x", category="a\x9bb"), "category has the character U+009B"),
+        (NewFeature("x", category=" "), "category is empty"),
+        (NewFeature("x", verify=("",)), "verify is empty"),
+        (NewFeature("x", steps=("ok", " \n")), "steps is empty"),
         (NewFeature("GOOD"), "feature 2 'GOOD': the name is already that of feature 1"),
         (NewFeature("old  FEATURE "), "feature 2 'old FEATURE': the name is already in the table"),
         (NewFeature("x", depends_on=(2,)), "feature 2 'x': depends on item 3, which is not in the list"),

@@ -8,6 +8,7 @@ import typer
 
 from autoforge.commands.context import Json, Repository, open_project, print_json, say, width
 from autoforge.commands.status import NO_FEATURES
+from autoforge.progress.lines import counted
 
 SHOWN_NOTES = 20
 
@@ -105,7 +106,7 @@ def export(
         print_json(data)
     else:
         export_file.save(file, data)
-        say(f"Exported {len(features)} features to {file}.")
+        say(f"Exported {counted(len(features), 'feature')} to {file}.")
 
 
 def list_(

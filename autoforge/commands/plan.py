@@ -8,6 +8,7 @@ import typer
 
 from autoforge.commands.context import Repository, open_project, say
 from autoforge.errors import UsageError
+from autoforge.progress.lines import counted
 
 if TYPE_CHECKING:
     from autoforge.drafting import Count
@@ -109,7 +110,11 @@ def _count(text: str | None) -> "Count":
 
 def _tell(project: "Project", made: "Plan", ids: list[int]) -> None:
     cost = f" Cost: ${made.cost_usd:.2f}" if made.cost_usd is not None else ""
-    say(f"Stored {len(ids)} features.{cost}" if ids else f"Nothing is missing: no feature was added.{cost}")
+    say(
+        f"Stored {counted(len(ids), 'feature')}.{cost}"
+        if ids
+        else f"Nothing is missing: no feature was added.{cost}"
+    )
     if made.verify and not project.settings.verify.commands:
         import json
         import shlex

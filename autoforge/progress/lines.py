@@ -17,6 +17,10 @@ def plain(text: str) -> str:
     return INVISIBLE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
+def counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def printer(
     write: Callable[[str], None], now: Callable[[], datetime], *, verbose: bool
 ) -> Callable[[Event], None]:

@@ -37,6 +37,9 @@ def test_s3_a_chain_of_five_follows_when_its_first_is_merged(
     assert [after[n].parents[0].tip for n in (3, 4, 5)] == [after[n].head_sha for n in (2, 3, 4)]
     assert (after[2].parents, after[2].head_sha == before[2].head_sha) == ((), how == "merge")
     assert len(forged.pulls) == 5
+    for n in (2, 3, 4, 5):
+        body = forged.pulls[after[n].pr_number or 0].body or ""
+        assert f"Last verified on commit {(after[n].head_sha or '')[:10]}." in body
     assert sync(project) == (0, [])
     assert by_feature(project) == after
 

@@ -193,8 +193,9 @@ def _publish(world: World, store: FeatureStore, batch: Batch) -> None:
 def adds(world: World, batch: Batch, choice: int) -> bool:
     """A commit on top of a branch, which may be here only."""
     here = batch.status is BatchStatus.BUILT and batch.pushed_sha is None
-    head = batch.head_sha if here else world.heads().get(batch.branch)
-    if head is None or git_run(world.origin, "cat-file", "-e", head).returncode:
+    where = world.project.repo.common_dir if here else world.origin
+    head = git_run(where, "rev-parse", "--verify", "-q", f"refs/heads/{batch.branch}").stdout.decode().strip()
+    if not head or git_run(world.origin, "cat-file", "-e", head).returncode:
         return False
     line = world.mark("by hand")
     number = batch.feature_ids[0] - 1
@@ -314,8 +315,12 @@ def deletes(world: World, batch: Batch, choice: int) -> bool:
     pull = world.pull(batch)
     if pull is None or pull.state == "open" or pull.head not in world.heads():
         return False
+    commits = {*world.git("rev-list", pull.head).split()}
+    if not done(world, world.reviewer.delete_branch, pull.head):
+        return False
     world.deleted.add(pull.head)
-    return done(world, world.reviewer.delete_branch, pull.head)
+    world.theirs -= commits - {*world.git("rev-list", "--all").split()}  # they knew what they did
+    return True
 
 
 def retargets(world: World, batch: Batch, choice: int) -> bool:
