@@ -1,11 +1,12 @@
 """The proposed order is as good as the best that a brute force finds."""
 
+from collections.abc import Collection, Sequence
 from itertools import combinations, permutations
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoforge.merge_order import EXACT_UP_TO, conflicting, order
+from autoforge.merge_order import EXACT_UP_TO, order
 
 KEYS = "abcdef"
 
@@ -23,6 +24,13 @@ def stacks(draw: st.DrawFn) -> tuple[list[str], dict[str, list[str]], set[frozen
 
 def valid(found: tuple[str, ...], below: dict[str, list[str]]) -> bool:
     return all(found.index(parent) < found.index(key) for key in found for parent in below[key])
+
+
+def conflicting(found: Sequence[str], clashes: Collection[frozenset[str]]) -> tuple[str, ...]:
+    """Those that conflict when their turn comes."""
+    return tuple(
+        key for n, key in enumerate(found) if any(frozenset({key, other}) in clashes for other in found[:n])
+    )
 
 
 @given(stacks())
@@ -55,3 +63,10 @@ def test_many_are_ordered_too() -> None:
     assert sorted(found) == sorted(keys)
     assert valid(found, below)
     assert len(conflicting(found, clashes)) == 1
+
+
+def test_what_waits_for_itself_is_in_the_order_all_the_same() -> None:
+    cycle = {"a": ["b"], "b": ["a"]}
+    assert order("abc", below=cycle, clashes=set()) == ("c", "a", "b")
+    many = [*"ab", *(f"k{n}" for n in range(EXACT_UP_TO))]
+    assert sorted(order(many, below=cycle, clashes=set())) == sorted(many)

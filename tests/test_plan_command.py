@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from autoforge.demo.model import Request, Script, ScriptedModel, Turn
+from autoforge.progress.lines import counted
 from tests.conftest import commit, run
 from tests.invoke import refused, succeed
 
@@ -73,7 +74,7 @@ def test_three_specifications_become_features(
             ANTHROPIC_API_KEY="sk-ant-mock",
             CLAUDE_CONFIG_DIR=str(tmp_path / "claude"),
         )
-        assert f"Stored {len(names)} features." in done
+        assert f"Stored {counted(len(names), 'feature')}." in done
         assert "An existing code base" in done
         assert "autoforge init --verify 'python3 -m unittest'" in done
         assert words in server.log[0][0].prompt

@@ -4,11 +4,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from autoforge.commands.context import Json, Repository, open_project, print_json, say
+from autoforge.commands.context import Json, Repository, open_project, print_json, say, width
 
 if TYPE_CHECKING:
     from autoforge.project import Project
     from autoforge.stack import Entry
+    from git_workflow.base import Target
 
 
 def prs(
@@ -20,31 +21,48 @@ def prs(
     json_: Json = False,
     repository: Repository = None,
 ) -> None:
-    """Show the open branches as a tree, with pull request, checks, review and conflicts."""
-    from autoforge import preflight, stack
+    """Show the open branches as a tree: checks, reviews, conflicts.
+
+    "behind": what it is based on has commits that it lacks.
+    """
+    from autoforge import stack
     from autoforge.progress import stack as shown
-    from autoforge.project import table, target_branch
+    from autoforge.project import table
 
     project = open_project(context, repository)
     with table(project) as store:
         batches, features = store.batches(), store.nodes()
-    target = preflight.fetch_target(project, target_branch(project))
+    target, stale = _target(project)
     found = stack.entries(project.repo.git, batches, stack.titles(batches, features), target)
-    found, why = _asked(project, found)
-    best, late = stack.proposed(found)
+    found, unasked = _asked(project, found)
+    notes = [note for note in (stale, unasked) if note]
     if web:
         _open(found)
     if json_:
-        print_json(stack.as_json(found, [e.key for e in best]))
+        print_json(stack.as_json(found, notes))
         return
-    for line in shown.lines(found, target.branch) if found else ["There is no open branch."]:
-        say(line)
-    if order and best:
-        say("")
-        for line in shown.order_lines(best, late):
-            say(line)
-    if why and found:
-        say(f"\nChecks and reviews are not shown: {why}")
+    rows = shown.lines(found, target.branch, width()) if found else ["There is no open branch."]
+    best = stack.proposed(found) if order else []
+    rows += ["", *shown.order_lines(best, target.branch)] if best else []
+    rows += ["", *notes] if found and notes else []
+    for row in rows:
+        say(row)
+
+
+def _target(project: "Project") -> "tuple[Target, str | None]":
+    from autoforge import preflight
+    from autoforge.project import known_target, target_branch
+    from git_workflow.errors import GitFailed
+
+    branch = target_branch(project)
+    try:
+        return preflight.fetch_target(project, branch), None
+    except GitFailed as error:
+        known = known_target(project, branch)
+        if known is None:
+            raise
+        reason = (error.stderr.splitlines() or [""])[0]
+        return known, f"{branch} is shown as it was fetched last; the remote does not answer: {reason}"
 
 
 def _asked(project: "Project", found: "list[Entry]") -> "tuple[list[Entry], str | None]":
@@ -54,11 +72,11 @@ def _asked(project: "Project", found: "list[Entry]") -> "tuple[list[Entry], str 
 
     forge = connect(project)
     if forge is None:
-        return found, "no GitHub repository with a token is configured."
+        return found, "Checks and reviews are not shown: no GitHub repository with a token is configured."
     try:
         return stack.asked(forge, found), None
     except ForgeFailed as error:
-        return found, str(error)
+        return found, f"Checks and reviews are not shown: {error}"
 
 
 def _open(found: "list[Entry]") -> None:

@@ -1,4 +1,4 @@
-"""`autoforge prs` and `verify --together` on real stacks."""
+"""`autoforge prs` on real stacks."""
 
 import json
 import webbrowser
@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from autoforge.demo.github import Account, Repository
-from autoforge.project import Project
+from autoforge.progress.stack import lines
+from autoforge.stack import Entry
 from db.feature import NewFeature
 from tests.agents import Agent, Crew
-from tests.builds import add, build, chain
+from tests.builds import add, build
 from tests.conftest import TOKEN, commit, run
 from tests.harness.github import ValidatingGitHub
 from tests.invoke import invoke
@@ -19,6 +20,7 @@ from tests.reviews import Reviewer
 from tests.stacks.conftest import Opened, Stack
 from tests.stacks.scene import Person, by_feature
 from tests.stacks.test_upkeep import DIAMOND
+from tests.stacks.world import World, fill
 
 
 @pytest.fixture
@@ -53,9 +55,9 @@ def test_the_stack_is_a_tree_with_pull_requests_checks_and_reviews(
         "check-runs", as_="ci", name="ci", head_sha=top.head_sha, status="completed", conclusion="failure"
     )
     out = invoke(clone, "prs", **env).out
-    assert f"├── #{top.pr_number} Top" in out or f"└── #{top.pr_number} Top" in out
-    assert "[open, checks: 1 failed, approved]" in out
-    assert f"#{bottom.pr_number} Bottom [draft]" in out
+    assert f"└── #{top.pr_number} [open, checks: 1 failed, approved] Top\n" in out
+    assert f"└── #{bottom.pr_number} [draft] Bottom\n" in out
+    assert f"── {bottom.branch}\n" in out
     assert out.count("↳") == 1
     assert max(map(len, out.splitlines())) <= 80
     found = pulls(clone, env)["Top"]
@@ -81,95 +83,96 @@ def test_a_branch_behind_its_base_and_the_order_that_conflicts_least(
     wide = by_feature(project)[1].branch
     assert set(found["Left"]["conflicts"]) == set(found["Right"]["conflicts"]) == {wide}
     out = invoke(clone, "prs", "--order", **env).out
-    assert "Merge in this order, and 1 of 3 will conflict:" in out
-    assert out.rindex("Wide (will conflict by then)") > max(out.rindex("Left"), out.rindex("Right"))
+    assert "each after what it is built on, and 1 of 3 will conflict:" in out
+    left, right = by_feature(project)[2].pr_number, by_feature(project)[3].pr_number
+    told = f"Wide\n   will conflict with #{left} in l.txt\n   will conflict with #{right} in r.txt\n"
+    assert out.split("\n3. #")[1].endswith(told)
     assert "change the same lines of l.txt" in invoke(clone, "status").out
     body = forged.pulls[by_feature(project)[3].pr_number or 0].body or ""
     assert "r.txt" in body.split("autoforge:stack")[1]
 
 
+@pytest.fixture
+def world(online: Opened, origin: Path, forged: Repository, reviewer: Reviewer, env: dict[str, str]) -> World:
+    return World(online(), origin, forged, reviewer)
+
+
 def test_without_a_forge_it_shows_what_the_table_knows(
-    stack: Stack, github: ValidatingGitHub, clone: Path, monkeypatch: pytest.MonkeyPatch, env: dict[str, str]
+    world: World, clone: Path, monkeypatch: pytest.MonkeyPatch, env: dict[str, str]
 ) -> None:
-    assert "There is no open branch." in invoke(clone, "prs", **env).out
-    project = stack(*chain("One", "Two"))
+    assert invoke(clone, "prs", **env).out == "There is no open branch.\n"
+    fill(world, [(), (0,)], 1)
     out = invoke(clone, "prs").out
-    assert "One [open]" in out
-    assert "Checks and reviews are not shown" in out
+    assert "#1 [open] Feature 0\n" in out
+    assert (
+        "    └── [built] Feature 1\n        ├── autoforge/feature-1-batchb\n        └── interrupted\n" in out
+    )
+    assert "Checks and reviews are not shown: no GitHub repository with a token" in out
     opened: list[str] = []
     monkeypatch.setattr(webbrowser, "open", opened.append)
     assert invoke(clone, "prs", "--web", **env).code == 0
-    assert opened == [by_feature(project)[n].pr_url for n in (1, 2)]
+    assert opened == [by_feature(world.project)[1].pr_url]
 
 
-async def assumes(agent: Agent) -> None:
-    """One says that the answer is 1, another builds on that, the third does neither."""
-    for number, name in agent.features:
-        agent.write(f"{name}.txt", f"{name}\n")
-        assert not (await agent.passed(number, "ls")).is_error
-
-
-RED_TOGETHER = "! test -e Sets.txt || ! test -e Reads.txt"
-
-
-@pytest.fixture
-def pair(online: Opened, forged: Repository, clone: Path, env: dict[str, str]) -> Project:
-    commit(clone, {"autoforge.toml": f'[verify]\ncommands = ["{RED_TOGETHER}"]\n'})
-    project = online(verify__commands=[RED_TOGETHER])
-    add(project, *(NewFeature(name) for name in ("Other", "Sets", "More", "Reads", "Last")))
-    assert build(project, Crew(assumes), auto_pr=True).exit_code == 0
-    return project
-
-
-def test_two_that_are_red_only_together_are_found(pair: Project, clone: Path, env: dict[str, str]) -> None:
-    ended = invoke(clone, "verify", "--together", **env)
-    assert ended.code == 1
-    sets, reads = by_feature(pair)[2], by_feature(pair)[4]
-    said = f"Red together, and not one without the other: #{sets.pr_number} ({sets.branch}) and #{reads.pr_number}"
-    assert said in ended.out
-    assert not pair.worktrees.exists()
-    alone = invoke(clone, "verify", "--together", str(sets.pr_number), "#1", **env)
-    assert alone.code == 0
-    assert "Green together on" in alone.out
-    assert run("git", "status", "--porcelain", cwd=clone) == ""
-
-
-def test_a_branch_that_conflicts_is_left_out_and_that_is_no_green(
-    online: Opened, forged: Repository, clone: Path, env: dict[str, str]
+def test_without_a_network_it_says_from_when_the_target_is(
+    world: World, clone: Path, env: dict[str, str]
 ) -> None:
-    project = online(concurrency=1)
-    add(
-        project,
-        NewFeature("A"),
-        *(NewFeature(name, depends_on=(0,)) for name in "XY"),
-        NewFeature("B"),
-        NewFeature("C", depends_on=(3,)),
+    fill(world, [()], 0)
+    gone = "http://127.0.0.1:1"
+    run("git", "remote", "set-url", "origin", f"{gone}/octo/app.git", cwd=clone)
+    ended = invoke(clone, "prs", "--json", **(env | {"GITHUB_API_URL": gone}))
+    assert ended.code == 0
+    [one], notes = json.loads(ended.out)["pulls"], json.loads(ended.out)["notes"]
+    assert (one["pr_status"], one["checks"]) == ("open", None)
+    assert notes[0].startswith("main is shown as it was fetched last; the remote does not answer:")
+    assert notes[1].startswith("Checks and reviews are not shown:")
+
+
+def test_what_the_table_does_not_know_yet_is_said(
+    world: World, person: Person, clone: Path, env: dict[str, str]
+) -> None:
+    fill(world, [(), (), (1,)], 0)
+    merged, changed, behind = world.batches()
+    world.reviewer.merge(merged.pr_number)
+    sha = person.adds(changed.branch, {"more.txt": "x\n"})
+    out = invoke(clone, "prs", **env).out
+    assert "#1 [merged, behind] Feature 0\n" in out
+    assert f"somebody changed it to {sha[:10]}: `autoforge sync` takes that over" in out
+    assert f"#{behind.pr_number} [open] Feature 2" in out
+    assert invoke(clone, "sync", **env).code == 0
+    found = pulls(clone, env)
+    assert [found[name]["problem"] for name in ("Feature 1", "Feature 2")] == [None, None]
+    assert "Feature 0" not in found
+
+
+def entry(number: int, *parents: str) -> Entry:
+    return Entry(
+        key=f"key{number}",
+        branch=f"autoforge/{'long-' * 12}{number}",
+        title="Name " * 30,
+        base="main",
+        parents=parents,
+        head_sha="1" * 40,
+        pushed_sha=None,
+        status="opened",
+        number=number,
+        url=None,
+        pr_status="open",
+        behind=False,
+        conflicts={"main": tuple(f"{'path/' * 10}{n}" for n in range(5))},
+        problem="why \x1b[31m" * 20,
     )
 
-    async def same(agent: Agent) -> None:
-        for number, name in agent.features:
-            agent.write("same.txt" if name in "AB" else f"{name}.txt", f"{name}\n")
-            assert not (await agent.passed(number, "ls")).is_error
 
-    assert build(project, Crew(same), auto_pr=True).exit_code == 0
-    ended = invoke(clone, "verify", "--together", **env)
-    assert ended.code == 1
-    assert "Green together on" in ended.out
-    assert "is left out: it conflicts with the others in same.txt" in ended.out
-    assert "is left out: it is built on" in ended.out
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["verify"], "Say --together"),
-        (["verify", "--together"], "No branch is waiting"),
-        (["verify", "--together", "99"], "There is no pull request or batch 99"),
-    ],
-)
-def test_what_cannot_be_verified_is_refused(
-    clone: Path, env: dict[str, str], arguments: list[str], said: str
-) -> None:
-    ended = invoke(clone, *arguments, **env)
-    assert (ended.code, ended.out) == (2, "")
-    assert said in ended.err
+def test_lines_are_cut_and_branches_are_not() -> None:
+    low = entry(1)
+    high, other = entry(2, low.branch), entry(3, low.branch)
+    top = entry(4, other.branch, high.branch)
+    rows = lines([top, high, low, other], "main", 60)
+    branches = [row for row in rows if row.endswith((low.branch, high.branch, other.branch, top.branch))]
+    assert len(branches) == 4
+    others = [row for row in rows[1:] if row not in branches and "↳" not in row]
+    assert all(len(row) <= 60 and row.endswith("…") for row in others)
+    assert sum("↳ #4" in row for row in rows) == 1
+    assert sum("#4 [open] Name" in row for row in rows) == 1
+    assert "\x1b" not in "".join(rows)
