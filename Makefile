@@ -9,7 +9,7 @@ demo: $(VENV)/.installed
 	$(BIN)/autoforge demo
 
 test: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest --numprocesses auto --dist worksteal --cov --cov-report=term
+	$(BIN)/python -m pytest --cov --cov-report=term
 
 check: lint types test
 
