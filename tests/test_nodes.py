@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from autoforge import lane, scheduler
 from autoforge import settings as configuration
 from db.engine import sqlite_url
-from db.errors import SchemaTooNew
+from db.errors import SchemaTooNew, StoreError
 from db.feature import UNFINISHED, Batch, BatchStatus, FeatureStatus, NewFeature
 from db.nodes import Node, Standing
 from db.store import FeatureStore
@@ -94,7 +94,7 @@ def test_a_look_for_the_next_batches_reads_no_descriptions(tmp_path: Path) -> No
     found = asyncio.run(lane.next_batches(build, (), 5))  # type: ignore[arg-type]
     assert [ids for _, ids in found] == [(2, 3)]
     assert [batch.branch.rsplit("-", 1)[0] for batch, _ in found] == ["autoforge/f1"]
-    with pytest.raises(ValueError, match="Expecting value"):
+    with pytest.raises(StoreError, match="holds what autoforge did not write"):
         store.features()
     store.close()
 
