@@ -8,6 +8,7 @@ from db.feature import UNMERGED, Batch, BatchStatus, Moved, Parent
 from git_workflow import publish
 from git_workflow.command import Git
 from git_workflow.repository import head_sha, is_ancestor
+from git_workflow.restack import follow
 
 
 def run(build: Build) -> list[str]:
@@ -36,10 +37,15 @@ def run(build: Build) -> list[str]:
 
 
 def _here(build: Build, batch: Batch) -> str | None:
-    """The local branch of a batch that has been nowhere else."""
-    if batch.status is not BatchStatus.BUILT:
+    """The local branch of a batch that has been nowhere else; None when nobody has touched it."""
+    git = build.project.repo.git
+    if batch.status is not BatchStatus.BUILT or batch.head_sha is None:
         return None
-    return head_sha(build.project.repo.git, f"refs/heads/{batch.branch}")
+    found = head_sha(git, f"refs/heads/{batch.branch}")
+    if found and found == head_sha(git, restack.before_ref(batch.key)):  # our last move has not reached it
+        follow(git, batch.branch, old=found, new=batch.head_sha)
+        return None
+    return found
 
 
 def _adopt(build: Build, batch: Batch, found: str) -> str:
@@ -57,9 +63,9 @@ def _adopt(build: Build, batch: Batch, found: str) -> str:
         parents=parents,
         pushed_sha=found if batch.pushed_sha else None,
         checks=(),
-        last_error=batch.last_error
-        if build.publish and not batch.pushed_sha
-        else None,  # publishing has begun
+        last_error=None
+        if batch.pushed_sha or not build.publish
+        else batch.last_error,  # it tells: begun, not ended
         check_signature=None,
     )
     build.store.move_batches([Moved(taken, commits)])
@@ -72,6 +78,8 @@ def _before_the_move(git: Git, batch: Batch, found: str) -> tuple[str, dict[str,
     pushed_on = head_sha(git, restack.pushed_base_ref(batch.key))
     if pushed_on is None or not is_ancestor(git, pushed_on, found):
         return git.run("merge-base", str(batch.base_sha), found), {}
+    if batch.pushed_sha is None:
+        return pushed_on, {}
     ours = git.lines("rev-list", f"{batch.base_sha}..{batch.head_sha}")
     there = git.lines("rev-list", f"{pushed_on}..{batch.pushed_sha}")
     return pushed_on, dict(zip(ours, there, strict=True)) if len(ours) == len(there) else {}

@@ -122,6 +122,9 @@ def _retarget(build: Build, forge: Forge, batch: Batch, pull: PullRequest) -> bo
         return False
     if is_join(batch.base_branch):
         _put(build, batch)
+    elif _is_gone(build, batch.base_branch):  # what it waits for comes back under another name
+        build.store.save_batch(replace(batch, base_branch=pull.base_branch))
+        return False
     off_the_join = is_join(pull.base_branch) and not is_join(batch.base_branch)
     if pull.draft and off_the_join and not build.project.settings.pr.draft:
         forge.ready(
@@ -134,6 +137,11 @@ def _retarget(build: Build, forge: Forge, batch: Batch, pull: PullRequest) -> bo
     forge.edit(pull.number, base=batch.base_branch)
     _tell(build, batch, f"#{pull.number} now targets {batch.base_branch}")
     return True
+
+
+def _is_gone(build: Build, branch: str) -> bool:
+    git, remote = build.project.repo.git, build.project.remote
+    return remote is not None and publish.remote_branch(git, remote, branch) is None
 
 
 def _open(build: Build, forge: Forge, batch: Batch) -> Batch:

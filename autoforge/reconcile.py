@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from autoforge import healing
-from db.feature import UNMERGED, Batch, BatchStatus, PrStatus
+from autoforge.folding import is_folded, settle
+from db.feature import Batch, BatchStatus, Parent, PrStatus
 from db.store import FeatureStore
 from git_workflow import publish
 from git_workflow.base import Target
@@ -21,7 +22,7 @@ GONE = 404
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a pull request's state means for its batch; `note` is for the person.
+    """What a pull request's state means for its batch; `note` is for the person, `into` the batch that has it now.
 
     `again`: its commits went where nothing takes them to the target, so that they need a new pull request.
     """
@@ -31,6 +32,7 @@ class Verdict:
     merge_sha: str | None = None
     note: str | None = None
     again: bool = False
+    into: str | None = None
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,7 @@ class Merge:
 
     in_target: bool = False
     in_parent: bool = False
+    into: str | None = None  # the key of the batch whose branch that is
     ours: bool = False  # it went into a branch of ours
 
 
@@ -56,7 +59,7 @@ def judge(batch: Batch, pull: PullRequest, merge: Merge) -> Verdict:
     where = f"{name} was merged into {pull.base_branch}"
     if merge.in_parent:
         note = f"{where} and gets into the target with it."
-        return Verdict(BatchStatus.FOLDED, PrStatus.MERGED, pull.merge_sha, note)
+        return Verdict(BatchStatus.FOLDED, PrStatus.MERGED, pull.merge_sha, note, into=merge.into)
     if merge.ours:
         note = f"{where}, which nobody merges any more: its commits get a new pull request."
         return Verdict(BatchStatus.BUILT, PrStatus.MERGED, note=note, again=True)
@@ -74,28 +77,49 @@ class Learnt:
 
 def sync(store: FeatureStore, forge: Forge, git: Git, remote: Remote, target: Target) -> Learnt:
     """Bring every pull request's state into the table. Raises ForgeFailed and GitFailed."""
-    notes, closed = [], []
-    known = [b for b in store.batches() if b.status in ON_THE_FORGE and b.pr_number is not None]
+    batches = store.batches()
+    known = [b for b in batches if b.status in ON_THE_FORGE and b.pr_number is not None and not is_folded(b)]
     pulls = {pull.number: pull for pull in forge.open_pulls()} if known else {}
+    found, notes = _look(forge, known, pulls)
+    judged = []
+    for batch, pull in found:
+        if pull.state == "open" or pull.merged:
+            merge = _find(batches, batch, pull, git=git, remote=remote, target=target)
+            judged.append((batch, pull, judge(batch, pull, merge)))
+    judged.sort(key=lambda each: each[2].again)  # after what was merged into their branches
+    for batch, pull, verdict in judged:
+        if verdict.again:
+            _keep_head(batch, pull, git, remote)
+        notes += _record(store, batch, pull, verdict)
+    for batch, pull in found:  # now it is known which parents are merged
+        if pull.state == "closed" and not pull.merged:
+            again, told = _heal(store, batch, pull, git=git, remote=remote, forge=forge)
+            pulls |= {again.number: again} if again.state == "open" else {}
+            notes += told + _record(store, batch, again, judge(batch, again, Merge()))
+    return Learnt(pulls, notes + settle(store))
+
+
+def _look(
+    forge: Forge, known: Sequence[Batch], pulls: Mapping[int, PullRequest]
+) -> tuple[list[tuple[Batch, PullRequest]], list[str]]:
+    """Each batch's pull request, and what cannot be found any more."""
+    found, notes = [], []
     for batch in known:
         assert batch.pr_number is not None
         try:
-            pull = pulls.get(batch.pr_number) or forge.get(batch.pr_number)
+            found.append((batch, pulls.get(batch.pr_number) or forge.get(batch.pr_number)))
         except ForgeFailed as error:
             if error.status != GONE:
                 raise
             notes.append(f"{batch.branch}: {error}")
-            continue
-        if pull.state == "closed" and not pull.merged:
-            closed.append((batch, pull))
-            continue
-        merge = _find(store.batches(), batch, pull, git=git, remote=remote, target=target)
-        notes += _record(store, batch, pull, judge(batch, pull, merge))
-    for batch, pull in closed:  # now it is known which parents are merged
-        again, told = _heal(store, batch, pull, git=git, remote=remote, forge=forge)
-        pulls |= {again.number: again} if again.state == "open" else {}
-        notes += told + _record(store, batch, again, judge(batch, again, Merge()))
-    return Learnt(pulls, notes)
+    return found, notes
+
+
+def _keep_head(batch: Batch, pull: PullRequest, git: Git, remote: Remote) -> None:
+    """What somebody has pushed before the merge is on the branch that comes next, where adoption finds it."""
+    if pull.head_sha not in (batch.head_sha, batch.pushed_sha):
+        head = publish.fetch_pull(git, remote, pull.number)
+        git.run("update-ref", f"refs/heads/{next_name(batch.branch)}", head)
 
 
 def _heal(
@@ -120,6 +144,11 @@ def _record(store: FeatureStore, batch: Batch, pull: PullRequest, verdict: Verdi
     if verdict.again:
         store.publish_again(batch.key, branch=next_name(batch.branch), why=verdict.note or "")
         return notes
+    if pull.merged and pull.head_sha != batch.head_sha:  # somebody pushed before it was merged
+        batch = replace(batch, head_sha=pull.head_sha, pushed_sha=pull.head_sha, checks=())
+        store.save_batch(batch)
+    if verdict.into and pull.merge_sha:
+        store.save_batch(replace(batch, parents=(Parent(verdict.into, pull.merge_sha),)))
     store.set_pull_request(
         batch.key,
         number=pull.number,
@@ -128,9 +157,6 @@ def _record(store: FeatureStore, batch: Batch, pull: PullRequest, verdict: Verdi
         batch_status=verdict.status,
         merge_sha=verdict.merge_sha,
     )
-    if pull.merged and pull.head_sha != batch.head_sha:  # somebody pushed before it was merged
-        merged = store.batch(batch.key)
-        store.save_batch(replace(merged, head_sha=pull.head_sha, pushed_sha=pull.head_sha, checks=()))
     return notes
 
 
@@ -151,8 +177,7 @@ def _find(
     into = ours.get(pull.base_branch)
     if into is None:
         return Merge(ours=pull.base_branch == batch.base_branch and pull.base_branch != target.branch)
-    takes = into.status in UNMERGED or into.status in (BatchStatus.MERGED, BatchStatus.FOLDED)
-    return Merge(in_parent=takes and _carries(git, remote, into, pull.merge_sha), ours=True)
+    return Merge(in_parent=_carries(git, remote, into, pull.merge_sha), into=into.key, ours=True)
 
 
 def _carries(git: Git, remote: Remote, into: Batch, sha: str) -> bool:

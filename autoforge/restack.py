@@ -214,19 +214,27 @@ def _passed(batch: Batch, features: Sequence[Row]) -> list[Row]:
 
 
 def pushed_base_ref(key: str) -> str:
-    """The base of what is on the remote while a move of it is not."""
+    """The base of what is on the remote, or only here, while a move of it is not."""
     return f"refs/autoforge/bases/{key}"
+
+
+def before_ref(key: str) -> str:
+    """The head of a branch that is only here, before our last move of it: the branch may still be there."""
+    return f"refs/autoforge/before/{key}"
 
 
 def store(build: Build, made: Step) -> list[str]:
     """Record the move, then bring the local branch along; answers what a person should know."""
     after, git = made.batch, build.project.repo.git
     before = build.store.batch(after.key)
-    if before.base_sha and before.head_sha == before.pushed_sha:
-        git.run("update-ref", pushed_base_ref(after.key), before.base_sha)
-    build.store.move_batches([Moved(after, made.commits)])
+    assert before.base_sha is not None
     assert before.head_sha is not None
     assert after.head_sha is not None
+    if before.pushed_sha is None:
+        git.run("update-ref", before_ref(after.key), before.head_sha)
+    if before.pushed_sha in (None, before.head_sha):
+        git.run("update-ref", pushed_base_ref(after.key), before.base_sha)
+    build.store.move_batches([Moved(after, made.commits)])
     told = []
     if place := restack.follow(git, after.branch, old=before.head_sha, new=after.head_sha):
         told.append(

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from autoforge.build import Build
 from autoforge.healing import PUT_BACK
-from autoforge.restack import pushed_base_ref
+from autoforge.restack import before_ref, pushed_base_ref
 from db.feature import Batch, BatchStatus
 from git_workflow import publish, restack
 from git_workflow.command import Git
@@ -35,6 +35,7 @@ def run(build: Build) -> None:
         if batch.status in DONE and batch.head_sha:
             restack.drop(git, batch.branch, batch.head_sha)
             git.run("update-ref", "-d", pushed_base_ref(batch.key))
+            git.run("update-ref", "-d", before_ref(batch.key))
     if not build.publish or build.project.remote is None:
         return
     used = {

@@ -7,6 +7,7 @@ from autoforge.demo.github.repository import Pull
 from db.feature import UNMERGED, Batch, BatchStatus, PrStatus
 from tests.builds import features
 from tests.conftest import run
+from tests.reviews import sync
 from tests.stacks.world import PREFIX, World
 
 DONE = (BatchStatus.MERGED, BatchStatus.FOLDED)
@@ -34,16 +35,23 @@ def holds(world: World) -> None:
     _nothing_left(world, table, heads, {pull.base for pull in open_ones})
 
 
-def waiting(world: World, table: list[Batch]) -> set[str]:
-    """Batches that depend on something that is closed or not on the remote, however far below."""
+def waiting(world: World, table: list[Batch], *, far: bool = True) -> set[str]:
+    """Batches that depend on something that is closed or not on the remote, `far` or directly below."""
     by_key, needs = {b.key: b for b in table}, {f.id: f for f in features(world.project)}
     held: set[str] = set()
     for batch in table:  # parents were made first
         for number in batch.feature_ids:
             below = {str(needs[d].batch_key) for d in needs[number].dependencies}
-            if any(k in held or by_key[k].status in (BatchStatus.CLOSED, BatchStatus.BUILT) for k in below):
+            if any((far and k in held) or _is_shut(by_key[k], by_key) for k in below):
                 held.add(batch.key)
     return held
+
+
+def _is_shut(batch: Batch, table: dict[str, Batch]) -> bool:
+    """Closed, not on the remote, or merged into a branch that is so."""
+    if batch.status is BatchStatus.FOLDED:
+        return all(_is_shut(table[parent.key], table) for parent in batch.parents)
+    return batch.status in (BatchStatus.CLOSED, BatchStatus.BUILT)
 
 
 def _table_tells(world: World, batch: Batch, heads: dict[str, str], *, waits: bool) -> None:
@@ -62,7 +70,8 @@ def _table_tells(world: World, batch: Batch, heads: dict[str, str], *, waits: bo
     elif pull.merge_sha in world.git("rev-list", "main").split():
         assert batch.status is BatchStatus.MERGED
     else:
-        assert batch.status is BatchStatus.FOLDED or batch.pr_status is PrStatus.MERGED
+        assert batch.pr_status is PrStatus.MERGED
+        assert batch.status is not BatchStatus.MERGED
 
 
 def _shows_its_own(world: World, batch: Batch, pull: Pull, table: list[Batch]) -> None:
@@ -104,3 +113,19 @@ def picture(world: World) -> tuple[Any, ...]:
     pulls = [replace(p, updated_at="") for p in world.forged.pulls.values()]
     commits = [(f.commit_sha, f.branch_name, f.pr_number, f.pr_status) for f in features(world.project)]
     return table, commits, world.heads(), pulls
+
+
+def followed(world: World, *, cut: bool = False) -> list[str]:
+    """Sync, and what must hold then; answers what a person was told. `cut`: the sync before was cut off."""
+    heads = world.heads()
+    told = sync(world.project)[1]
+    world.story += told
+    holds(world)
+    stay = waiting(world, world.batches(), far=False)
+    for batch in world.batches():
+        if batch.key in stay and batch.status is BatchStatus.OPENED and not cut:
+            assert world.heads().get(batch.branch) == heads.get(batch.branch), f"{batch.branch} did not wait"
+    before = picture(world)
+    again = sync(world.project)
+    assert picture(world) == before, again
+    return told
